@@ -32,10 +32,10 @@ class _NoAnswers:
 
 async def run(environ: Mapping[str, str]) -> None:
     """Runs an agent until SIGTERM or SIGINT. Raises Invalid for wrong settings."""
-    clock, given = SystemClock(), from_environment(environ)
+    clock, configured = SystemClock(), from_environment(environ)
     raise_descriptor_limit()
     async with stop_on_signal() as stop:
-        settings = await joined_settings(given, clock, stop)
+        settings = await joined_settings(configured, clock, stop)
         if settings is not None:
             await _run(settings, clock, stop)
 
@@ -71,41 +71,41 @@ async def _run(settings: Settings, clock: Clock, stop: asyncio.Event) -> None:
 
 async def diagnose(environ: Mapping[str, str], show: Show) -> bool:
     """Runs all checks and shows each result; returns true if all required checks passed."""
-    settings, clock, well = from_environment(environ), SystemClock(), True
+    settings, clock, is_healthy = from_environment(environ), SystemClock(), True
     kubernetes = settings.kubernetes
     access = compose.access_to(kubernetes, clock)
     client = KubeClient(access, clock, kubernetes.concurrency)
     tunnel_check = partial(compose.tunnel_problem, kubernetes, access, client, clock)
     try:
         if not settings.hub.token:
-            settings, joins = await compose.check_join(settings, client)
-            show(joins.good, joins.needed, joins.step, joins.text)
+            settings, join_check = await compose.check_join(settings, client)
+            show(join_check.good, join_check.needed, join_check.step, join_check.text)
             if not settings.hub.token:
-                return joins.good
+                return join_check.good
         hub, folder = compose.control_plane_access(settings.hub), settings.state.directory
         async for step in examine_steps(hub, client, folder, tunnel_check):
             show(step.good, step.needed, step.step, step.text)
-            well = well and (step.good or not step.needed)
+            is_healthy = is_healthy and (step.good or not step.needed)
         freeze = compose.freeze_switch(settings, clock, _NoAnswers())
         if freeze.enabled:
             show(not freeze.reason, False, "freeze", freeze.reason or "not frozen")
-        more = [compose.signing_key_check(settings)]
+        checks = [compose.signing_key_check(settings)]
         if access.kubeconfig_token:
-            more.append(check_token(access.kubeconfig_token.current, clock.now()))
-        for step in more:
+            checks.append(check_token(access.kubeconfig_token.current, clock.now()))
+        for step in checks:
             show(step.good, step.needed, step.step, step.text)
-            well = well and (step.good or not step.needed)
+            is_healthy = is_healthy and (step.good or not step.needed)
     finally:
         await client.close()
-    return well
+    return is_healthy
 
 
-async def replace(namespace: str, deployment: str, image: str, old: str) -> str:
+async def replace_agent_image(namespace: str, deployment: str, image: str, old: str) -> str:
     """Replaces the image of this cluster's agent; returns a summary. Raises Invalid on failure."""
     clock = SystemClock()
     client = compose.client_of(KubernetesSettings(), clock)
     try:
-        home = ObjectRef("apps", "v1", "Deployment", namespace, deployment)
-        return await replace_image(KubeCluster(client, clock), home, image, old, clock)
+        deployment_ref = ObjectRef("apps", "v1", "Deployment", namespace, deployment)
+        return await replace_image(KubeCluster(client, clock), deployment_ref, image, old, clock)
     finally:
         await client.close()

@@ -41,12 +41,12 @@ def agent_values(
     if templated:
         text = expand_text("agentValues", text.encode(), {"cluster": dict(cluster)}).decode()
     try:
-        given = yaml.safe_load(text) or {}
+        settings_values = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise Invalid(f"agentValues of the settings are not YAML: {error}") from None
-    if not isinstance(given, dict):
+    if not isinstance(settings_values, dict):
         raise Invalid("agentValues of the settings are not a map of Helm values")
-    return merge_values(chart_values, given)
+    return merge_values(chart_values, settings_values)
 
 
 def chart_url(target: ControlPlaneTarget) -> str:

@@ -24,13 +24,16 @@ _IDLE_S = 300.0
 
 def build(settings: Settings, clock: Clock) -> "AgentRenders":
     """Builds renders for `syncagent.compose.build`, with one render worker and little memory."""
-    given = GitCacheSettings(
+    cache_settings = GitCacheSettings(
         data_dir=settings.state.directory / "renders",
         poll=PollSettings(seconds=_POLL_S),
         render=RenderSettings(workers=1),
         store=StoreSettings(memory=4 << 20, keep_days=1),
     )
-    cache, signer = compose.build_git_cache(given, clock), compose.load_signer(given, clock)
+    cache, signer = (
+        compose.build_git_cache(cache_settings, clock),
+        compose.load_signer(cache_settings, clock),
+    )
     log.info("renders are signed", key=signer.identity.key_id, public_key=signer.identity.pem)
     return AgentRenders(cache, CredentialFiles(settings.git.credentials), clock)
 
@@ -42,9 +45,9 @@ class AgentRenders:
     in memory for that time, and are never written to disk.
     """
 
-    def __init__(self, cache: GitCache, own: CredentialFiles, clock: Clock) -> None:
+    def __init__(self, cache: GitCache, credentials: CredentialFiles, clock: Clock) -> None:
         self._cache = cache
-        self._own = own
+        self._credentials = credentials
         self._clock = clock
         self._users: Counter[RepositoryId] = Counter()
         self._tasks = Tasks("renders")
@@ -58,7 +61,7 @@ class AgentRenders:
 
     async def execute(self, order: RenderOrder) -> tuple[RenderedBundle, bytes]:
         """Implements the port."""
-        specs = [self._reachable(repository) for repository in order.repositories]
+        specs = [self._with_credentials(repository) for repository in order.repositories]
         self._users.update(spec.id for spec in specs)
         try:
             for spec in specs:
@@ -68,9 +71,9 @@ class AgentRenders:
         finally:
             self._tasks.spawn("release", self._release([spec.id for spec in specs]))
 
-    def _reachable(self, spec: RepositorySpec) -> RepositorySpec:
+    def _with_credentials(self, spec: RepositorySpec) -> RepositorySpec:
         """Adds the agent's own credentials if the order has none."""
-        return replace(spec, credentials=spec.credentials or self._own.for_url(spec.url))
+        return replace(spec, credentials=spec.credentials or self._credentials.for_url(spec.url))
 
     async def _release(self, ids: list[RepositoryId]) -> None:
         await self._clock.sleep(_IDLE_S)

@@ -62,27 +62,27 @@ class CredentialFiles:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._stamp = 0
-        self._known: list[tuple[Remote, GitCredentials]] = []
+        self._loaded_mtime = 0
+        self._entries: list[tuple[Remote, GitCredentials]] = []
 
     def for_url(self, url: str) -> GitCredentials | None:
         """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
-        remote = _remote(url)
-        fitting = [file for file in self._files() if _covers(file[0], remote)]
-        return max(fitting, key=lambda known: len(known[0].path))[1] if fitting else None
+        remote = _parse_url(url)
+        fitting = [file for file in self._load_entries() if _covers(file[0], remote)]
+        return max(fitting, key=lambda entry: len(entry[0].path))[1] if fitting else None
 
-    def _files(self) -> list[tuple[Remote, GitCredentials]]:
+    def _load_entries(self) -> list[tuple[Remote, GitCredentials]]:
         if self._folder is None:
             return []
         try:
             stamp = self._folder.stat().st_mtime_ns
-            if stamp != self._stamp:
+            if stamp != self._loaded_mtime:
                 files = sorted(path for path in self._folder.iterdir() if path.is_file())
-                self._known = [_credentials(path) for path in files]
-                self._stamp = stamp
+                self._entries = [_credentials(path) for path in files]
+                self._loaded_mtime = stamp
         except OSError as error:
             raise Invalid(f"cannot read {error.filename}: {error.strerror}") from None
-        return self._known
+        return self._entries
 
 
 class AgentRepositories:
@@ -97,12 +97,12 @@ class AgentRepositories:
         self._specs: dict[str, RepositorySpec] = {}
         self._polled: dict[str, asyncio.Event] = {}
         self._rendered: dict[Hashable, LocalRender] = {}
-        cache.on_state(self._state_received)
-        self._changed: Callable[[], None] = lambda: None
+        cache.on_state(self._on_state)
+        self._on_change: Callable[[], None] = lambda: None
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Starts polling. Raises Unavailable if the disk fails."""
-        self._changed = changed
+        self._on_change = changed
         await self._cache.start()
 
     async def stop(self) -> None:
@@ -117,13 +117,13 @@ class AgentRepositories:
     async def render(self, definition: ServiceDefinition) -> LocalRender:
         """Implements the port; renders again only for a new commit."""
         spec = self._follow(definition)
-        commit = await self._commit(spec, definition.ref)
+        commit = await self._resolve_ref(spec, definition.ref)
         names = (definition.folder, definition.name, definition.namespace)
-        place = (spec.id, definition.ref, *names, definition.helm)
-        known = self._rendered.get(place)
-        if known is not None and known.commit == commit.sha:
-            return known
-        done = await self._cache.render(
+        cache_key = (spec.id, definition.ref, *names, definition.helm)
+        cached = self._rendered.get(cache_key)
+        if cached is not None and cached.commit == commit.sha:
+            return cached
+        stored_bundle = await self._cache.render(
             RenderRequest(
                 repository_id=spec.id,
                 commit=commit.sha,
@@ -132,39 +132,41 @@ class AgentRepositories:
                 helm=definition.helm or HelmRelease(definition.name, definition.namespace),
             )
         )
-        load = partial(self._cache.bundle, done.digest)
-        rendered = LocalRender(done.digest, done.size, load, commit.sha, commit.committed_at)
+        load = partial(self._cache.bundle, stored_bundle.digest)
+        rendered = LocalRender(
+            stored_bundle.digest, stored_bundle.size, load, commit.sha, commit.committed_at
+        )
         if len(self._rendered) >= _MAX_CACHED_RENDERS:
             self._rendered.clear()
-        self._rendered[place] = rendered
+        self._rendered[cache_key] = rendered
         # The agent stores applied bundles itself: a bundle in this cache only saves a render.
         self._live.set_digests([bundle.digest for bundle in self._rendered.values()])
         return rendered
 
     def _follow(self, definition: ServiceDefinition) -> RepositorySpec:
         url = definition.repository
-        known = self._specs.get(url)
-        refs = (known.refs if known else frozenset()) | {definition.ref}
+        previous = self._specs.get(url)
+        refs = (previous.refs if previous else frozenset()) | {definition.ref}
         repository_id = RepositoryId(local_id("repository", url))
         spec = RepositorySpec(repository_id, url, refs, self._credentials.for_url(url))
-        if spec != known:
+        if spec != previous:
             self._specs[url] = spec
             self._polled[spec.id] = asyncio.Event()
             self._cache.follow(spec)
         return spec
 
-    async def _commit(self, spec: RepositorySpec, ref: str) -> Commit:
+    async def _resolve_ref(self, spec: RepositorySpec, ref: str) -> Commit:
         """Commit of a ref. NotFound: no such ref. Unavailable: the server is not reachable."""
         state = self._cache.state(spec.id)
         if state is None or ref not in {*state.commits, *state.missing}:
-            state = await self._first_poll(spec)
+            state = await self._wait_first_poll(spec)
         if (commit := state.commits.get(ref)) is not None:
             return commit
         if ref in state.missing:
             raise NotFound(f"{spec.url} has no branch or tag {ref}")
         raise Unavailable(state.error or f"{spec.url} was not polled for {ref} yet")
 
-    async def _first_poll(self, spec: RepositorySpec) -> RepositoryState:
+    async def _wait_first_poll(self, spec: RepositorySpec) -> RepositoryState:
         try:
             async with asyncio.timeout(_FIRST_POLL_S):
                 await self._polled[spec.id].wait()
@@ -176,15 +178,17 @@ class AgentRepositories:
             raise Unavailable(f"{spec.url} was not reached yet")
         return state
 
-    def _state_received(self, state: RepositoryState) -> None:
+    def _on_state(self, state: RepositoryState) -> None:
         if (polled := self._polled.get(state.repository_id)) is not None:
             polled.set()
-        self._changed()
+        self._on_change()
 
 
-def _covers(place: Remote, remote: Remote) -> bool:
-    inside = remote.path == place.path or remote.path.startswith(f"{place.path}/")
-    return place.origin == remote.origin and inside
+def _covers(credentials_url: Remote, remote: Remote) -> bool:
+    is_below = remote.path == credentials_url.path or remote.path.startswith(
+        f"{credentials_url.path}/"
+    )
+    return credentials_url.origin == remote.origin and is_below
 
 
 def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
@@ -195,13 +199,13 @@ def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
         raise Invalid(f"{path} is not YAML") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
         raise Invalid(f"{path}: credentials require the field url")
-    given = {name: value for name, value in raw.items() if name != "url"}
-    if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
+    fields = {name: value for name, value in raw.items() if name != "url"}
+    if not fields.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in fields.values()):
         raise Invalid(f"{path}: all fields must be strings named url, {', '.join(_FIELDS)}")
-    credentials = GitCredentials(**{_FIELDS[name]: value for name, value in given.items()})
-    return _remote(raw["url"]), credentials
+    credentials = GitCredentials(**{_FIELDS[name]: value for name, value in fields.items()})
+    return _parse_url(raw["url"]), credentials
 
 
-def _remote(url: str) -> Remote:
+def _parse_url(url: str) -> Remote:
     """Parses a URL; credentials of a registry have its `https` or `oci` URL."""
     return parse_chart_remote(url) if url.startswith("oci://") else parse_remote(url)

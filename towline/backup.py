@@ -39,7 +39,7 @@ from towline.settings import ServeSettings
 
 FORMAT = 1
 
-_KEPT = (
+_BACKED_UP = (
     "encryption.key",
     "admin.token",
     "setup.url",
@@ -99,12 +99,12 @@ def backup(
         raise Conflict(f"no installation found in {settings.data}: set its directory with --data")
     now = (clock or SystemClock()).now()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".towline-backup-") as folder:
-        plain, whole = Path(folder) / "plain", Path(folder) / "whole"
-        manifest = _write(settings, Path(folder), plain, now, progress)
+        archive, encrypted = Path(folder) / "plain", Path(folder) / "whole"
+        manifest = _write_archive(settings, Path(folder), archive, now, progress)
         if recipients:
-            with plain.open("rb") as file, _private(whole) as into:
-                encrypt_stream(file, into, recipients)
-        (whole if recipients else plain).replace(target)
+            with archive.open("rb") as file, _create_private(encrypted) as output:
+                encrypt_stream(file, output, recipients)
+        (encrypted if recipients else archive).replace(target)
     return manifest
 
 
@@ -121,30 +121,33 @@ def restore(
         _refuse_to_overwrite(settings, manifest)
         restrict_permissions(settings.data, embedded=settings.database is None)
         with _extracted_files(archive, manifest, settings.data):
-            lines = _member(archive, _STORE)
-            found = asyncio.run(_fill(settings, manifest.schema_, lines, progress))
-    return RestoreResult(manifest, *found)
+            lines = _open_member(archive, _STORE)
+            audit_result = asyncio.run(_fill_store(settings, manifest.schema_, lines, progress))
+    return RestoreResult(manifest, *audit_result)
 
 
-def _write(
-    settings: ServeSettings, folder: Path, into: Path, now: datetime, progress: Progress
+def _write_archive(
+    settings: ServeSettings, folder: Path, target: Path, now: datetime, progress: Progress
 ) -> BackupManifest:
     store = folder / _STORE
-    with _private(store) as file:
-        schema, rows = asyncio.run(_dump(settings, file, progress))
-    with _private(into) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=4) as tar:
-        files = {_STORE: store, **_files(settings.data)}
-        digests = {name: _add(tar, name, path) for name, path in files.items()}
+    with _create_private(store) as file:
+        schema, rows = asyncio.run(_dump_store(settings, file, progress))
+    with (
+        _create_private(target) as file,
+        tarfile.open(fileobj=file, mode="w:gz", compresslevel=4) as tar,
+    ):
+        files = {_STORE: store, **_data_files(settings.data)}
+        digests = {name: _add_file(tar, name, path) for name, path in files.items()}
         manifest = BackupManifest(
             format=FORMAT, version=__version__, made=now, schema_=schema, rows=rows, files=digests
         )
-        described = folder / _MANIFEST
-        described.write_text(manifest.model_dump_json())
-        _add(tar, _MANIFEST, described)
+        manifest_file = folder / _MANIFEST
+        manifest_file.write_text(manifest.model_dump_json())
+        _add_file(tar, _MANIFEST, manifest_file)
     return manifest
 
 
-def _add(tar: tarfile.TarFile, name: str, path: Path) -> str:
+def _add_file(tar: tarfile.TarFile, name: str, path: Path) -> str:
     """Adds a file; returns the SHA-256 of the added bytes, as a recording may grow meanwhile."""
     with path.open("rb") as file:
         member = tar.gettarinfo(arcname=name, fileobj=file)
@@ -170,18 +173,20 @@ class _HashingReader:
         return data
 
 
-async def _dump(settings: ServeSettings, file: BinaryIO, progress: Progress) -> tuple[str, int]:
-    engine = open_engine(_plane(settings))
+async def _dump_store(
+    settings: ServeSettings, file: BinaryIO, progress: Progress
+) -> tuple[str, int]:
+    engine = open_engine(_store_settings(settings))
     try:
         return await dump(engine, file, progress)
     finally:
         await engine.dispose()
 
 
-async def _fill(
+async def _fill_store(
     settings: ServeSettings, schema: str, lines: BinaryIO, progress: Progress
 ) -> tuple[int, tuple[str, ...]]:
-    engine = open_engine(_plane(settings))
+    engine = open_engine(_store_settings(settings))
     try:
         await load(engine, schema, lines, progress)
         rows, broken = await check_chains(SqlStore(engine, REPOSITORIES))
@@ -190,10 +195,10 @@ async def _fill(
     return rows, tuple(str(defect) for defect in broken)
 
 
-def _files(data: Path) -> dict[str, Path]:
-    places = [data / name for name in _KEPT]
-    found = [path for place in places for path in (place, *sorted(place.rglob("*")))]
-    return {f"{_DATA}{path.relative_to(data)}": path for path in found if path.is_file()}
+def _data_files(data: Path) -> dict[str, Path]:
+    roots = [data / name for name in _BACKED_UP]
+    paths = [path for root in roots for path in (root, *sorted(root.rglob("*")))]
+    return {f"{_DATA}{path.relative_to(data)}": path for path in paths if path.is_file()}
 
 
 def _refuse_to_overwrite(settings: ServeSettings, manifest: BackupManifest) -> None:
@@ -209,25 +214,25 @@ def _extracted_files(
     archive: tarfile.TarFile, manifest: BackupManifest, data: Path
 ) -> Generator[None, None, None]:
     """Extracts the files of the data directory; deletes them again if the block fails."""
-    placed: list[Path] = []
+    written: list[Path] = []
     try:
         for name in manifest.files:
             if name.startswith(_DATA):
-                placed.append(data / name.removeprefix(_DATA))
-                placed[-1].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                with _private(placed[-1]) as file:
-                    shutil.copyfileobj(_member(archive, name), file, _CHUNK)
+                written.append(data / name.removeprefix(_DATA))
+                written[-1].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with _create_private(written[-1]) as file:
+                    shutil.copyfileobj(_open_member(archive, name), file, _CHUNK)
         yield
     except BaseException:
-        for path in placed:
+        for path in written:
             path.unlink(missing_ok=True)
         raise
 
 
 def _verify_archive(archive: tarfile.TarFile) -> BackupManifest:
     try:
-        described = _member(archive, _MANIFEST).read(_MAX_MANIFEST_BYTES)
-        manifest = BackupManifest.model_validate_json(described)
+        manifest_json = _open_member(archive, _MANIFEST).read(_MAX_MANIFEST_BYTES)
+        manifest = BackupManifest.model_validate_json(manifest_json)
     except ValidationError as error:
         raise Invalid("the file is not a Towline backup: backup.json is invalid") from error
     if manifest.format != FORMAT:
@@ -235,21 +240,23 @@ def _verify_archive(archive: tarfile.TarFile) -> BackupManifest:
             f"unsupported backup format {manifest.format}: use a newer version of Towline"
         )
     for name, digest in manifest.files.items():
-        if not _is_name(name):
+        if not _is_allowed_name(name):
             raise Invalid(f"the backup contains an unexpected file {name!r}")
-        if _digest(_member(archive, name)) != digest:
+        if _digest(_open_member(archive, name)) != digest:
             raise Invalid(f"{name} in the backup is damaged: use another backup")
     return manifest
 
 
-def _is_name(name: str) -> bool:
+def _is_allowed_name(name: str) -> bool:
     """Returns true for names that `backup` writes; none leads out of the data directory."""
     path = PurePosixPath(name.removeprefix(_DATA))
-    kept = any(path.is_relative_to(folder) for folder in _KEPT) and ".." not in path.parts
-    return name == _STORE or (name.startswith(_DATA) and kept)
+    is_backed_up = (
+        any(path.is_relative_to(folder) for folder in _BACKED_UP) and ".." not in path.parts
+    )
+    return name == _STORE or (name.startswith(_DATA) and is_backed_up)
 
 
-def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
+def _open_member(archive: tarfile.TarFile, name: str) -> BinaryIO:
     try:
         file = archive.extractfile(name)
     except (KeyError, tarfile.TarError, OSError, EOFError) as error:
@@ -282,7 +289,7 @@ def _open_archive(
             raise Invalid(f"{source} is not a complete Towline backup") from error
 
 
-def _private(path: Path) -> BinaryIO:
+def _create_private(path: Path) -> BinaryIO:
     """Creates a new file with mode 0600."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w+b")
 
@@ -294,5 +301,5 @@ def _digest(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _plane(settings: ServeSettings) -> ControlPlaneSettings:
+def _store_settings(settings: ServeSettings) -> ControlPlaneSettings:
     return ControlPlaneSettings(data_dir=settings.data, database=settings.database)

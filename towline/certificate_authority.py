@@ -21,7 +21,7 @@ from core.runtime.atomic_files import write_atomically
 LIFETIME = timedelta(days=365)
 AUTHORITY_LIFETIME = timedelta(days=3650)
 # Certificates must already be valid for clients with a slow clock.
-_SLACK = timedelta(minutes=10)
+_CLOCK_SKEW = timedelta(minutes=10)
 SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
@@ -109,39 +109,39 @@ class CertificateAuthority:
             .add_extension(issuer, critical=False)
         )
         if names:
-            alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
+            alternatives = x509.SubjectAlternativeName([_alternative_name(name) for name in names])
             builder = builder.add_extension(alternatives, critical=False)
-        made = CertificatePair(self._folder / f"{file}.crt", self._folder / f"{file}.key")
-        write_key(made.key, key)
-        _write_certificate(made.certificate, builder.sign(self._key, hashes.SHA256()))
-        return made
+        pair = CertificatePair(self._folder / f"{file}.crt", self._folder / f"{file}.key")
+        write_key(pair.key, key)
+        _write_certificate(pair.certificate, builder.sign(self._key, hashes.SHA256()))
+        return pair
 
-    def has_signed(self, made: CertificatePair) -> bool:
+    def has_signed(self, pair: CertificatePair) -> bool:
         """Returns true if this authority signed the certificate."""
         try:
             issuer = _read_certificate(self.certificate)
-            _read_certificate(made.certificate).verify_directly_issued_by(issuer)
+            _read_certificate(pair.certificate).verify_directly_issued_by(issuer)
         except (Invalid, InvalidSignature, ValueError, TypeError):
             return False
         return True
 
 
-def check_certificate(given: CertificatePair, now: datetime) -> None:
+def check_certificate(pair: CertificatePair, now: datetime) -> None:
     """Raises Invalid unless the files are a matching pair and the certificate is valid now."""
-    certificate = _read_certificate(given.certificate)
+    certificate = _read_certificate(pair.certificate)
     try:
-        key = serialization.load_pem_private_key(given.key.read_bytes(), None)
+        key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
     except (ValueError, TypeError) as error:
-        raise Invalid(f"{given.key} is not an unencrypted private key in PEM format") from error
+        raise Invalid(f"{pair.key} is not an unencrypted private key in PEM format") from error
     if key.public_key() != certificate.public_key():
-        raise Invalid(f"{given.key} does not match {given.certificate}: use a matching pair")
+        raise Invalid(f"{pair.key} does not match {pair.certificate}: use a matching pair")
     if certificate.not_valid_after_utc <= now:
         ended = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        raise Invalid(f"certificate {given.certificate} expired on {ended}: renew it")
-    if certificate.not_valid_before_utc > now + _SLACK:
+        raise Invalid(f"certificate {pair.certificate} expired on {ended}: renew it")
+    if certificate.not_valid_before_utc > now + _CLOCK_SKEW:
         begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
         raise Invalid(
-            f"certificate {given.certificate} is not valid before {begins}: "
+            f"certificate {pair.certificate} is not valid before {begins}: "
             "check the clock of this machine"
         )
 
@@ -167,11 +167,13 @@ def certificate_names(certificate: Path) -> frozenset[str]:
     """DNS names and IP addresses of a certificate (PEM file)."""
     loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
     try:
-        found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = loaded.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except x509.ExtensionNotFound:
         return frozenset()
-    addresses = found.get_values_for_type(x509.IPAddress)
-    return frozenset((*found.get_values_for_type(x509.DNSName), *map(str, addresses)))
+    addresses = alternative_names.get_values_for_type(x509.IPAddress)
+    return frozenset((*alternative_names.get_values_for_type(x509.DNSName), *map(str, addresses)))
 
 
 def certificate_expiry(certificate: Path) -> datetime:
@@ -207,7 +209,7 @@ def _builder(
     issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
     now: datetime,
-    life: timedelta,
+    lifetime: timedelta,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -215,8 +217,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
-        .not_valid_after(now + life)
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
     )
 
 
@@ -227,7 +229,7 @@ def _subject(common_name: str, organization: str = "") -> x509.Name:
     return x509.Name(attributes)
 
 
-def _alternative(name: str) -> x509.GeneralName:
+def _alternative_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

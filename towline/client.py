@@ -102,7 +102,7 @@ class GraphQLClient:
         request = urllib.request.Request(self._url, body, self._headers)
         answer = self._parse(*self._send(request))
         if errors := answer.get("errors"):
-            error = _error(errors[0])
+            error = _parse_error(errors[0])
             if isinstance(error, Invalid) and _UNKNOWN_IN_SCHEMA.search(error.message):
                 raise self._older_server(error, document) from None
             raise error
@@ -125,18 +125,18 @@ class GraphQLClient:
             f"{server or 'of its version'}"
         )
 
-    def lines(self, path: str, **asked: str) -> Iterator[bytes]:
+    def lines(self, path: str, **query: str) -> Iterator[bytes]:
         """Yields the lines of a streamed response. Unavailable: the connection failed."""
-        url = f"{self._base}{path}?{urlencode(asked)}"
+        url = f"{self._base}{path}?{urlencode(query)}"
         request = urllib.request.Request(url, headers=self._headers)
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
                 yield from response
         except urllib.error.HTTPError as error:
             with error:
-                raise _refusal(error.code, error.read(MAX_RESPONSE_BYTES)) from None
+                raise _parse_refusal(error.code, error.read(MAX_RESPONSE_BYTES)) from None
         except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(_unreachable(url, error)) from None
+            raise Unavailable(_unreachable_message(url, error)) from None
 
     def post(self, path: str, **fields: str) -> OAuthResponse:
         """Posts a form; returns the JSON object of the response or of the error (RFC 6749)."""
@@ -151,7 +151,7 @@ class GraphQLClient:
             answer = None
         if isinstance(answer, dict):
             return answer
-        raise Unavailable(_not_towline(f"{self._base}{path}", status))
+        raise Unavailable(_not_towline_message(f"{self._base}{path}", status))
 
     def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
         try:
@@ -161,9 +161,9 @@ class GraphQLClient:
             with error:
                 return error.code, error.read(MAX_RESPONSE_BYTES)
         except urllib.error.URLError as error:
-            raise Unavailable(_unreachable(self._url, error.reason)) from None
+            raise Unavailable(_unreachable_message(self._url, error.reason)) from None
         except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(_unreachable(self._url, error)) from None
+            raise Unavailable(_unreachable_message(self._url, error)) from None
 
     def _parse(self, status: int, body: bytes) -> _Response:
         answer: _Response | None
@@ -173,7 +173,7 @@ class GraphQLClient:
             answer = None
         if isinstance(answer, dict) and _is_response(answer):
             return answer
-        raise Unavailable(_not_towline(self._url, status))
+        raise Unavailable(_not_towline_message(self._url, status))
 
 
 def opener(target: ControlPlaneTarget) -> urllib.request.OpenerDirector:
@@ -208,31 +208,31 @@ def _is_response(answer: _Response) -> bool:
     return bool(answer.get("data")) and isinstance(answer["data"], dict)
 
 
-def _error(error: _Error) -> TowlineError:
+def _parse_error(error: _Error) -> TowlineError:
     code = (error.get("extensions") or {}).get("code", Code.INTERNAL.value)
     message = str(error.get("message", "unknown error"))
     return _ERRORS.get(code, TowlineError)(message)
 
 
-def _refusal(status: int, body: bytes) -> TowlineError:
+def _parse_refusal(status: int, body: bytes) -> TowlineError:
     """Converts an error response to an exception."""
     try:
         answer = json.loads(body)
         return _ERRORS.get(answer["code"], TowlineError)(str(answer["error"]))
     except (ValueError, KeyError, TypeError):
-        return Unavailable(_not_towline("the server", status))
+        return Unavailable(_not_towline_message("the server", status))
 
 
-def _not_towline(url: str, status: int) -> str:
+def _not_towline_message(url: str, status: int) -> str:
     return f"got {status} from {url}: is this a Towline control plane?"
 
 
-def why(reason: object) -> str:
+def connection_error_text(reason: object) -> str:
     """Describes a failed connection without the number of the error."""
     return (isinstance(reason, OSError) and reason.strerror) or str(reason)
 
 
-def _unreachable(url: str, reason: object) -> str:
+def _unreachable_message(url: str, reason: object) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "
@@ -243,4 +243,5 @@ def _unreachable(url: str, reason: object) -> str:
             f"{url} does not answer over HTTP: check the scheme and the port; agents use another "
             "port than people and the API"
         )
-    return f"cannot reach {url}: {why(reason)}; check the address, and that the control plane runs"
+    text = connection_error_text(reason)
+    return f"cannot reach {url}: {text}; check the address, and that the control plane runs"

@@ -56,7 +56,7 @@ class JoinedCluster:
 
     def version(self) -> str:
         """Returns the version of the API server. Unavailable: it does not answer."""
-        with self._named_errors():
+        with self._translated_errors():
             return client.VersionApi(self.api).get_code(_request_timeout=_SECONDS).git_version
 
     def create_objects(self, admin_role: str, agent_role: str | None) -> list[str]:
@@ -81,15 +81,17 @@ class JoinedCluster:
         for name, (role, subject) in bindings.items():
             reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
             create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
-            if made := create(name, roleRef=reference, subjects=[subject]):
-                created += [f"{line} ({role})" for line in made]
+            if new_lines := create(name, roleRef=reference, subjects=[subject]):
+                created += [f"{line} ({role})" for line in new_lines]
             else:
-                created += self._kept(rbac, name, role)
+                created += self._describe_kept_binding(rbac, name, role)
         return created
 
-    def _kept(self, rbac: client.RbacAuthorizationV1Api, name: str, role: str) -> list[str]:
+    def _describe_kept_binding(
+        self, rbac: client.RbacAuthorizationV1Api, name: str, role: str
+    ) -> list[str]:
         """Describes an existing binding to another role, which the API server cannot change."""
-        with self._named_errors():
+        with self._translated_errors():
             binding = rbac.read_cluster_role_binding(name, _request_timeout=_SECONDS).to_dict()
         bound = binding["role_ref"]["name"]
         if bound == role:
@@ -118,10 +120,10 @@ class JoinedCluster:
     def check_roles(self, roles: set[str]) -> None:
         """Raises Invalid for a missing cluster role: its binding would grant nothing."""
         rbac = client.RbacAuthorizationV1Api(self.api)
-        with self._named_errors():
-            listed = rbac.list_cluster_role(_request_timeout=_SECONDS).items
-        known = {item.to_dict()["metadata"]["name"] for item in listed}
-        if missing := sorted(roles - known):
+        with self._translated_errors():
+            cluster_roles = rbac.list_cluster_role(_request_timeout=_SECONDS).items
+        existing = {item.to_dict()["metadata"]["name"] for item in cluster_roles}
+        if missing := sorted(roles - existing):
             raise Invalid(
                 f"the cluster has no ClusterRole {', '.join(missing)}; "
                 "`kubectl get clusterroles` lists them"
@@ -129,13 +131,13 @@ class JoinedCluster:
 
     def objects(self) -> list[str]:
         """Names of the objects that joining created in the cluster."""
-        with self._named_errors():
+        with self._translated_errors():
             return [name for name, _ in self._deletions()]
 
     def delete_objects(self) -> list[str]:
         """Deletes the objects that joining created in the cluster; returns their names."""
         deleted = []
-        with self._named_errors():
+        with self._translated_errors():
             for name, delete in list(self._deletions()):
                 try:
                     delete(_request_timeout=_SECONDS)
@@ -152,7 +154,7 @@ class JoinedCluster:
         spec = client.V1TokenRequestSpec(audiences=[], expiration_seconds=_TOKEN_SECONDS)
         request = client.AuthenticationV1TokenRequest(spec=spec)
         create = client.CoreV1Api(self.api).create_namespaced_service_account_token
-        with self._named_errors():
+        with self._translated_errors():
             status = create(self.account, AGENT, request, _request_timeout=_SECONDS).to_dict()[
                 "status"
             ]
@@ -184,7 +186,7 @@ class JoinedCluster:
     ) -> list[str]:
         """Creates an object; returns a line about it, or nothing if it exists."""
         metadata = {"name": name, "labels": {**dict([_MANAGER]), _HANDLE: self.handle}}
-        with self._named_errors():
+        with self._translated_errors():
             try:
                 create({"metadata": metadata, **fields}, _request_timeout=_SECONDS)
             except ApiException as error:
@@ -217,24 +219,26 @@ class JoinedCluster:
         )
         managed = "=".join(_MANAGER)
         for kind, list_objects, delete in kinds:
-            for name in _listed(list_objects, f"{managed},{_HANDLE}={self.handle}"):
+            for name in _object_names(list_objects, f"{managed},{_HANDLE}={self.handle}"):
                 yield f"{kind} {name}", partial(delete, name=name)
-        others = _listed(accounts, f"{managed},{_HANDLE}!={self.handle}")
-        for name in [] if others else _listed(core.list_namespace, managed):
+        others = _object_names(accounts, f"{managed},{_HANDLE}!={self.handle}")
+        for name in [] if others else _object_names(core.list_namespace, managed):
             yield f"Namespace {name}", partial(core.delete_namespace, name=name)
 
     @contextmanager
-    def _named_errors(self) -> Generator[None]:
+    def _translated_errors(self) -> Generator[None]:
         """Translates errors of the library to Forbidden and Unavailable."""
         try:
             yield
         except ApiException as error:
             if error.status == _FORBIDDEN:
                 raise Forbidden(
-                    f"{_message(error)}; context {self.context} needs the permissions of an "
+                    f"{_error_message(error)}; context {self.context} needs the permissions of an "
                     "administrator of the cluster"
                 ) from None
-            raise Unavailable(f"{self.server} refuses the request: {_message(error)}") from None
+            raise Unavailable(
+                f"{self.server} refuses the request: {_error_message(error)}"
+            ) from None
         except (HTTPError, OSError) as error:
             reason = getattr(error, "reason", error)
             raise Unavailable(f"cannot reach {self.server}: {reason}") from None
@@ -248,20 +252,23 @@ def open_cluster(kubeconfig: Path, context: str | None, handle: str) -> JoinedCl
     configuration = client.Configuration()
     configuration.retries = False
     try:
-        given = safe_load(_content(kubeconfig))
-        if not isinstance(given, dict):
+        kubeconfig_data = safe_load(_read_kubeconfig(kubeconfig))
+        if not isinstance(kubeconfig_data, dict):
             raise Invalid(f"kubeconfig {kubeconfig} is not usable: it is not a YAML mapping")
-        name, names = context or given.get("current-context"), _names(given.get("contexts"))
+        name, names = (
+            context or kubeconfig_data.get("current-context"),
+            _entry_names(kubeconfig_data.get("contexts")),
+        )
         if name not in names:
             raise Invalid(f"{kubeconfig} has no context {name!r}; known: {', '.join(names)}")
         config.load_kube_config(str(kubeconfig), name, configuration, persist_config=False)
-        api = _client(configuration)
+        api = _make_client(configuration)
     except (config.ConfigException, OSError, *_MALFORMED) as error:
         raise Invalid(f"kubeconfig {kubeconfig} is not usable: {error}") from None
     return JoinedCluster(kubeconfig, name, handle, api)
 
 
-def _content(kubeconfig: Path) -> bytes:
+def _read_kubeconfig(kubeconfig: Path) -> bytes:
     try:
         return kubeconfig.read_bytes()
     except OSError as error:
@@ -269,7 +276,7 @@ def _content(kubeconfig: Path) -> bytes:
         raise Invalid(f"{text}; set KUBECONFIG or --kubeconfig") from None
 
 
-def _client(configuration: client.Configuration) -> client.ApiClient:
+def _make_client(configuration: client.Configuration) -> client.ApiClient:
     api = client.ApiClient(configuration)
     if configuration.verify_ssl:
         # The library has no setting for the checks of `client_context`.
@@ -278,20 +285,20 @@ def _client(configuration: client.Configuration) -> client.ApiClient:
     return api
 
 
-def _listed(list_objects: Callable[..., Any], selector: str) -> list[str]:
+def _object_names(list_objects: Callable[..., Any], selector: str) -> list[str]:
     """Names of the objects with some labels."""
-    found = list_objects(label_selector=selector, _request_timeout=_SECONDS)
-    return [item.to_dict()["metadata"]["name"] for item in found.items]
+    response = list_objects(label_selector=selector, _request_timeout=_SECONDS)
+    return [item.to_dict()["metadata"]["name"] for item in response.items]
 
 
-def _names(entries: object) -> list[str]:
+def _entry_names(entries: object) -> list[str]:
     """Lists the names of a kubeconfig's entries. TypeError, KeyError: they have none."""
     if not isinstance(entries, list):
         raise TypeError("it has no list of contexts")
     return [str(entry["name"]) for entry in entries]
 
 
-def _message(error: ApiException) -> str:
+def _error_message(error: ApiException) -> str:
     """Message of the API server; else the reason of the HTTP status."""
     try:
         return str(json.loads(error.body or "")["message"])

@@ -25,8 +25,8 @@ def save_token(
 ) -> ControlPlaneTarget:
     """Saves a new token of a target, without changing the current context."""
     contexts = read(path)
-    known = {target.url: name for name, target in contexts.targets.items()}
-    name = known.get(target.url) or target.url.split("/", 3)[2]
+    name_by_url = {target.url: name for name, target in contexts.targets.items()}
+    name = name_by_url.get(target.url) or target.url.split("/", 3)[2]
     saved = target._replace(token=token, refresh=refresh, expires=expires)
     targets = {**contexts.targets, name: saved}
     write(path, SavedContexts(contexts.current or name, targets))

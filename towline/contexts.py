@@ -51,10 +51,10 @@ class SavedContexts(NamedTuple):
         """Removes a context. Raises Invalid if the name is unknown."""
         if name not in self.targets:
             raise Invalid(f"not signed in to {name or 'any control plane'}")
-        left = {key: value for key, value in self.targets.items() if key != name}
-        return SavedContexts("" if name == self.current else self.current, left)
+        remaining = {key: value for key, value in self.targets.items() if key != name}
+        return SavedContexts("" if name == self.current else self.current, remaining)
 
-    def at(self, url: str) -> ControlPlaneTarget | None:
+    def find_by_url(self, url: str) -> ControlPlaneTarget | None:
         """Target with this URL, or None."""
         return next((target for target in self.targets.values() if target.url == url), None)
 
@@ -68,34 +68,36 @@ class GlobalFlags(NamedTuple):
     config: FilePath | None = None
 
 
-def config_path(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> FilePath:
+def config_path(global_flags: GlobalFlags, environ: Mapping[str, str] = os.environ) -> FilePath:
     """Path of the context file: flag, TOWLINE_CONFIG, XDG_CONFIG_HOME, then ~/.config."""
-    if wish.config is not None:
-        return wish.config
+    if global_flags.config is not None:
+        return global_flags.config
     if "TOWLINE_CONFIG" in environ:
         return environ["TOWLINE_CONFIG"]
     home = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(home, "towline", "config.toml")
 
 
-def resolve(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> ControlPlaneTarget:
+def resolve(
+    global_flags: GlobalFlags, environ: Mapping[str, str] = os.environ
+) -> ControlPlaneTarget:
     """Selects the control plane: flags, then environment, then file.
 
     A token is only sent to the control plane it was saved for, or to TOWLINE_URL if TOWLINE_TOKEN
     is set. Unauthenticated: no control plane is configured. Invalid: malformed file.
     """
-    contexts = read(config_path(wish, environ))
-    named = environ.get("TOWLINE_URL")
-    saved = _saved(contexts, wish, named)
-    url = wish.url or (None if wish.context else named)
+    contexts = read(config_path(global_flags, environ))
+    environment_url = environ.get("TOWLINE_URL")
+    saved = _saved_target(contexts, global_flags, environment_url)
+    url = global_flags.url or (None if global_flags.context else environment_url)
     target = saved or (ControlPlaneTarget(normal_url(url)) if url else None)
     if target is None:
         raise Unauthenticated(
             "not signed in: run `towline login URL`, or set TOWLINE_URL and TOWLINE_TOKEN"
         )
-    is_meant = not named or normal_url(named) == target.url
-    token = _secret("TOWLINE_TOKEN", environ) if is_meant else ""
-    ca_file = wish.ca_file or environ.get("TOWLINE_CA_FILE")
+    matches_environment = not environment_url or normal_url(environment_url) == target.url
+    token = _read_secret("TOWLINE_TOKEN", environ) if matches_environment else ""
+    ca_file = global_flags.ca_file or environ.get("TOWLINE_CA_FILE")
     if token:
         target = target._replace(token=token, refresh="", expires=0)
     return target._replace(
@@ -114,22 +116,22 @@ def normal_url(url: str) -> str:
 def read(path: FilePath) -> SavedContexts:
     """Reads the contexts of a file; empty if it does not exist. Invalid: malformed file."""
     try:
-        text = _text_of(path)
+        text = _read_utf8(path)
     except FileNotFoundError:
         return SavedContexts()
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
-    data = _as_written(text) or _parse(path, text)
+    data = _parse_written_form(text) or _parse(path, text)
     if unknown := data.keys() - {"current", "contexts"}:
         raise Invalid(f"{path}: unknown key {min(unknown)}")
     targets = data.get("contexts", {})
     return SavedContexts(
-        _text(data.get("current", ""), path, "current"),
-        {name: _target(path, name, target) for name, target in targets.items()},
+        _checked_text(data.get("current", ""), path, "current"),
+        {name: _parse_target(path, name, target) for name, target in targets.items()},
     )
 
 
-def _as_written(text: str) -> JsonObject | None:
+def _parse_written_form(text: str) -> JsonObject | None:
     """Parses a file in exactly the form that `write` produces; None for an edited file.
 
     Saves the login plugin a third of its time, which loading `tomllib` would take.
@@ -162,28 +164,28 @@ def _parse(path: FilePath, text: str) -> JsonObject:
         raise Invalid(f"{path} is not TOML: {error}") from None
 
 
-def _saved(
-    contexts: SavedContexts, wish: GlobalFlags, environment_url: str | None
+def _saved_target(
+    contexts: SavedContexts, global_flags: GlobalFlags, environment_url: str | None
 ) -> ControlPlaneTarget | None:
-    if wish.url:
-        return contexts.at(normal_url(wish.url))
-    if wish.context:
-        if wish.context not in contexts.targets:
-            raise Invalid(f"not signed in to {wish.context}: run `towline login URL`")
-        return contexts.targets[wish.context]
+    if global_flags.url:
+        return contexts.find_by_url(normal_url(global_flags.url))
+    if global_flags.context:
+        if global_flags.context not in contexts.targets:
+            raise Invalid(f"not signed in to {global_flags.context}: run `towline login URL`")
+        return contexts.targets[global_flags.context]
     if environment_url:
-        return contexts.at(normal_url(environment_url))
+        return contexts.find_by_url(normal_url(environment_url))
     return contexts.targets.get(contexts.current)
 
 
-def _secret(name: str, environ: Mapping[str, str]) -> str:
+def _read_secret(name: str, environ: Mapping[str, str]) -> str:
     if environ.get(name):
         return environ[name]
     file = environ.get(f"{name}_FILE")
     return _read_text(file).strip() if file else ""
 
 
-def _text_of(path: FilePath) -> str:
+def _read_utf8(path: FilePath) -> str:
     with open(path, "rb") as file:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
@@ -196,12 +198,12 @@ def _text_of(path: FilePath) -> str:
 
 def _read_text(path: FilePath) -> str:
     try:
-        return _text_of(path)
+        return _read_utf8(path)
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}") from None
 
 
-def _target(path: FilePath, name: str, data: object) -> ControlPlaneTarget:
+def _parse_target(path: FilePath, name: str, data: object) -> ControlPlaneTarget:
     if not isinstance(data, dict) or "url" not in data:
         raise Invalid(f"{path}: contexts.{name} has no url")
     if unknown := data.keys() - _KEYS:
@@ -210,11 +212,11 @@ def _target(path: FilePath, name: str, data: object) -> ControlPlaneTarget:
     if not isinstance(expires, int):
         raise Invalid(f"{path}: contexts.{name}.expires is not a number")
     texts = {key: value for key, value in data.items() if key in _TEXTS}
-    found = {key: _text(value, path, f"contexts.{name}") for key, value in texts.items()}
-    return ControlPlaneTarget(**found, expires=expires)
+    checked = {key: _checked_text(value, path, f"contexts.{name}") for key, value in texts.items()}
+    return ControlPlaneTarget(**checked, expires=expires)
 
 
-def _text(value: JsonValue, path: FilePath, place: str) -> str:
+def _checked_text(value: JsonValue, path: FilePath, field: str) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{path}: {place} is not text")
+        raise Invalid(f"{path}: {field} is not text")
     return value

@@ -61,28 +61,28 @@ class DeviceGrant:
     ) -> None:
         self._target, self._sleep, self._now = target, sleep, now
 
-    def sign_in(self, tell: Callable[[str], None]) -> IssuedToken:
+    def sign_in(self, show: Callable[[str], None]) -> IssuedToken:
         """Requests a code, shows it to the user, and waits for approval.
 
         Unauthenticated: not approved. Unavailable: the control plane is not reachable.
         """
-        asked = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
-        if "device_code" not in asked:
+        grant = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
+        if "device_code" not in grant:
             raise Unauthenticated(
-                _reason(asked, "this control plane does not support device sign-in")
+                _error_text(grant, "this control plane does not support device sign-in")
             )
-        tell(_invitation(asked))
-        interval = float(asked.get("interval", POLL_SECONDS))
+        show(_sign_in_prompt(grant))
+        interval = float(grant.get("interval", POLL_SECONDS))
         until = self._now() + min(
-            float(asked.get("expires_in", MAX_WAIT_SECONDS)), MAX_WAIT_SECONDS
+            float(grant.get("expires_in", MAX_WAIT_SECONDS)), MAX_WAIT_SECONDS
         )
         while self._now() < until:
             self._sleep(interval)
-            form = {"grant_type": DEVICE_GRANT, "device_code": str(asked["device_code"])}
+            form = {"grant_type": DEVICE_GRANT, "device_code": str(grant["device_code"])}
             answer = self._post("/oauth/token", {"client_id": CLIENT, **form})
             if "access_token" in answer:
-                return self._granted(answer)
-            interval += self._pause(answer)
+                return self._issued_token(answer)
+            interval += self._extra_interval(answer)
         raise Unauthenticated("the code was not approved in time; try again")
 
     def refresh(self, token: str) -> IssuedToken | None:
@@ -91,21 +91,21 @@ class DeviceGrant:
         answer = self._post("/oauth/token", form)
         if "access_token" not in answer:
             return None
-        granted = self._granted(answer)
+        granted = self._issued_token(answer)
         return granted if granted.refresh else granted._replace(refresh=token)
 
-    def _pause(self, answer: OAuthResponse) -> int:
+    def _extra_interval(self, answer: OAuthResponse) -> int:
         """Seconds to add to the polling interval. Unauthenticated: the sign-in was denied."""
         error = answer.get("error")
         if error == "slow_down":
             return SLOWER_SECONDS
         if error != "authorization_pending":
-            raise Unauthenticated(_reason(answer, "the sign-in was denied"))
+            raise Unauthenticated(_error_text(answer, "the sign-in was denied"))
         return 0
 
-    def _granted(self, answer: OAuthResponse) -> IssuedToken:
-        life = answer.get("expires_in")
-        expires = int(self._now() + float(life)) if life else 0
+    def _issued_token(self, answer: OAuthResponse) -> IssuedToken:
+        lifetime = answer.get("expires_in")
+        expires = int(self._now() + float(lifetime)) if lifetime else 0
         return IssuedToken(
             str(answer["access_token"]), str(answer.get("refresh_token", "")), expires
         )
@@ -137,12 +137,12 @@ def _send(request: urllib.request.Request, ca: str) -> bytes:
             return refusal.read(_MAX_BYTES)
 
 
-def _invitation(asked: OAuthResponse) -> str:
-    page = asked.get("verification_uri_complete") or asked.get("verification_uri", "")
-    code = asked.get("user_code", "")
+def _sign_in_prompt(grant: OAuthResponse) -> str:
+    page = grant.get("verification_uri_complete") or grant.get("verification_uri", "")
+    code = grant.get("user_code", "")
     return "".join(c for c in f"To sign in, open {page} and approve {code}" if c.isprintable())
 
 
-def _reason(answer: OAuthResponse, otherwise: str) -> str:
+def _error_text(answer: OAuthResponse, otherwise: str) -> str:
     text = str(answer.get("error_description") or answer.get("error") or otherwise)
     return "".join(c for c in text if c.isprintable())[:300]

@@ -24,8 +24,8 @@ def create(file: Path) -> str:
         serialization.NoEncryption(),
     )
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-    with os.fdopen(handle, "wb") as written:
-        written.write(pem)
+    with os.fdopen(handle, "wb") as output:
+        output.write(pem)
     return public_key_pem(key.public_key()).decode()
 
 
@@ -36,7 +36,7 @@ def sign(
     now: datetime,
     *,
     reason: str = "",
-    life: timedelta | None = None,
+    lifetime: timedelta | None = None,
     serial: int | None = None,
 ) -> str:
     """Returns a signed statement. Raises Invalid if the key or a value cannot be used."""
@@ -45,13 +45,13 @@ def sign(
         tuple(clusters),
         serial if serial is not None else int(now.timestamp() * 1000),
         int(now.timestamp()),
-        int((now + life).timestamp()) if life is not None else 0,
+        int((now + lifetime).timestamp()) if lifetime is not None else 0,
         reason,
     )
-    return statement.sign(_read(file))
+    return statement.sign(_read_key(file))
 
 
-def _read(file: Path) -> Ed25519PrivateKey:
+def _read_key(file: Path) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(file.read_bytes(), password=None)
     except (ValueError, TypeError):

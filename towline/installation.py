@@ -30,8 +30,8 @@ from gitcache.settings import GitCacheSettings
 from towline.certificate_authority import certificate_expiry
 from towline.settings import ServeSettings
 
-_LITTLE_SPACE = 1 << 30
-_SOON = timedelta(days=30)
+_MIN_FREE_BYTES = 1 << 30
+_RENEWAL_PERIOD = timedelta(days=30)
 _PRIVATE = ("encryption.key", "admin.token", "git/signing.key", "tls/ca.key", "tls/server.key")
 _OLDEST_GIT = (2, 30)
 
@@ -83,14 +83,14 @@ def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[Chec
     checks: tuple[tuple[str, Callable[[], CheckResult]], ...] = (
         ("data", lambda: _check_folder(settings.data)),
         ("disk", lambda: _check_disk(settings.data)),
-        ("secrets", lambda: _check_private(settings.data)),
+        ("secrets", lambda: _check_private_files(settings.data)),
         ("store", lambda: _check_database(settings)),
-        ("audit", lambda: _ask_store(settings, "audit", _check_chains)),
-        ("fences", lambda: _ask_store(settings, "fences", _check_fences)),
+        ("audit", lambda: _check_with_store(settings, "audit", _check_chains)),
+        ("fences", lambda: _check_with_store(settings, "fences", _check_fences)),
         ("certificate", lambda: _check_certificate(settings, clock or SystemClock())),
         ("git", _check_git),
     )
-    return [_guarded(name, check) for name, check in checks]
+    return [_run_check(name, check) for name, check in checks]
 
 
 def _git_settings(settings: ServeSettings) -> GitCacheSettings:
@@ -98,7 +98,7 @@ def _git_settings(settings: ServeSettings) -> GitCacheSettings:
 
 
 async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
-    engine = open_engine(_plane(settings))
+    engine = open_engine(_store_settings(settings))
     try:
         before, _ = await revisions(engine)
         await migrate(engine)
@@ -108,14 +108,14 @@ async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
 
 
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
-    foundation = await lay_foundation(_plane(settings), SystemClock())
+    foundation = await lay_foundation(_store_settings(settings), SystemClock())
     try:
         return await Users(foundation.context).token_for(SYSTEM, email, name)
     finally:
         await foundation.close()
 
 
-def _guarded(name: str, check: Callable[[], CheckResult]) -> CheckResult:
+def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
     try:
         return check()
     except (TowlineError, OSError, ValueError, subprocess.SubprocessError) as error:
@@ -135,15 +135,17 @@ def _check_folder(data: Path) -> CheckResult:
 
 
 def _check_disk(data: Path) -> CheckResult:
-    place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(place).free
+    existing_folder = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(existing_folder).free
     text = f"{free / (1 << 30):.1f} GiB free in {data}"
-    return CheckResult("disk", CheckHealth.OK if free > _LITTLE_SPACE else CheckHealth.FAILED, text)
+    return CheckResult(
+        "disk", CheckHealth.OK if free > _MIN_FREE_BYTES else CheckHealth.FAILED, text
+    )
 
 
-def _check_private(data: Path) -> CheckResult:
+def _check_private_files(data: Path) -> CheckResult:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
-    open_to_others = [str(file) for file in files if _is_open(file)]
+    open_to_others = [str(file) for file in files if _is_readable_by_others(file)]
     if open_to_others:
         names = ", ".join(open_to_others)
         return CheckResult(
@@ -154,11 +156,11 @@ def _check_private(data: Path) -> CheckResult:
     )
 
 
-def _is_open(path: Path) -> bool:
+def _is_readable_by_others(path: Path) -> bool:
     """Returns true if other users can read a file; a Kubernetes mount is readable by the group."""
-    found = path.stat()
-    is_mounted = found.st_uid == 0 and os.getuid() != 0
-    return bool(S_IMODE(found.st_mode) & (0o007 if is_mounted else 0o077))
+    status = path.stat()
+    is_mounted = status.st_uid == 0 and os.getuid() != 0
+    return bool(S_IMODE(status.st_mode) & (0o007 if is_mounted else 0o077))
 
 
 def _check_database(settings: ServeSettings) -> CheckResult:
@@ -168,39 +170,39 @@ def _check_database(settings: ServeSettings) -> CheckResult:
 
 
 async def _check_store(settings: ServeSettings) -> CheckResult:
-    engine = open_engine(_plane(settings))
+    engine = open_engine(_store_settings(settings))
     try:
-        current, wanted = await inspect(engine)
+        current, expected = await inspect(engine)
     except SQLAlchemyError as error:
         return CheckResult(
             "store", CheckHealth.FAILED, f"{type(error).__name__}: the store does not respond"
         )
     finally:
         await engine.dispose()
-    if current != wanted:
-        text = f"schema {current}, expected {wanted}: run `towline admin migrate`"
+    if current != expected:
+        text = f"schema {current}, expected {expected}: run `towline admin migrate`"
         return CheckResult("store", CheckHealth.WARNING, text)
     return CheckResult("store", CheckHealth.OK, f"schema {current}")
 
 
-def _ask_store(
-    settings: ServeSettings, name: str, question: Callable[[SqlStore], Awaitable[CheckResult]]
+def _check_with_store(
+    settings: ServeSettings, name: str, verify: Callable[[SqlStore], Awaitable[CheckResult]]
 ) -> CheckResult:
-    """Asks a store of the current schema."""
+    """Runs a check if the store has the current schema."""
     if settings.database is None and not (settings.data / "towline.db").exists():
         return CheckResult(name, CheckHealth.WARNING, "no store yet; the first start creates it")
-    return asyncio.run(_ask_engine(open_engine(_plane(settings)), name, question))
+    return asyncio.run(_check_with_engine(open_engine(_store_settings(settings)), name, verify))
 
 
-async def _ask_engine(
-    engine: AsyncEngine, name: str, question: Callable[[SqlStore], Awaitable[CheckResult]]
+async def _check_with_engine(
+    engine: AsyncEngine, name: str, verify: Callable[[SqlStore], Awaitable[CheckResult]]
 ) -> CheckResult:
     try:
-        current, wanted = await revisions(engine)
-        if current != wanted:
+        current, expected = await revisions(engine)
+        if current != expected:
             text = "not verified: the schema is not current"
             return CheckResult(name, CheckHealth.WARNING, text)
-        return await question(SqlStore(engine, REPOSITORIES))
+        return await verify(SqlStore(engine, REPOSITORIES))
     except SQLAlchemyError as error:
         text = f"{type(error).__name__}: cannot read the store"
         return CheckResult(name, CheckHealth.FAILED, text)
@@ -211,9 +213,9 @@ async def _ask_engine(
 async def _check_chains(store: SqlStore) -> CheckResult:
     rows, broken = await check_chains(store)
     if broken:
-        said = "; ".join(str(defect) for defect in broken)
+        defects_text = "; ".join(str(defect) for defect in broken)
         return CheckResult(
-            "audit", CheckHealth.FAILED, f"{said}. Compare the log with exports and sinks"
+            "audit", CheckHealth.FAILED, f"{defects_text}. Compare the log with exports and sinks"
         )
     return CheckResult("audit", CheckHealth.OK, f"{rows} rows, all hash chains intact")
 
@@ -234,12 +236,12 @@ def _check_certificate(settings: ServeSettings, clock: Clock) -> CheckResult:
         health = CheckHealth.FAILED if settings.tls.cert else CheckHealth.WARNING
         return CheckResult("certificate", health, f"{path} does not exist")
     end = certificate_expiry(path)
-    left = end - clock.now()
+    remaining = end - clock.now()
     health = (
         CheckHealth.OK
-        if left > _SOON
+        if remaining > _RENEWAL_PERIOD
         else CheckHealth.WARNING
-        if left > timedelta()
+        if remaining > timedelta()
         else CheckHealth.FAILED
     )
     return CheckResult("certificate", health, f"{path} expires on {end:%Y-%m-%d}")
@@ -249,13 +251,13 @@ def _check_git() -> CheckResult:
     path = shutil.which("git")
     if path is None:
         return CheckResult("git", CheckHealth.FAILED, "git is not installed: install it")
-    said = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
-    version = said.stdout.split()[2]
+    result = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
+    version = result.stdout.split()[2]
     new_enough = tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_GIT
     return CheckResult(
         "git", CheckHealth.OK if new_enough else CheckHealth.FAILED, f"{path} {version}"
     )
 
 
-def _plane(settings: ServeSettings) -> ControlPlaneSettings:
+def _store_settings(settings: ServeSettings) -> ControlPlaneSettings:
     return ControlPlaneSettings(data_dir=settings.data, database=settings.database)

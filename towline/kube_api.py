@@ -50,8 +50,8 @@ class Kind(NamedTuple):
 
     def path(self, namespace: str | None) -> str:
         """Path of the list in a namespace, or in all."""
-        place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-        return f"{self.api}{place if self.is_namespaced else ''}/{self.plural}"
+        namespace_path = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        return f"{self.api}{namespace_path if self.is_namespaced else ''}/{self.plural}"
 
 
 class KubeApi:
@@ -64,41 +64,41 @@ class KubeApi:
         self._timeout = timeout
         self.handle = handle
 
-    def get(self, path: str, *, accept: str = "application/json", **asked: str) -> JsonObject:
+    def get(self, path: str, *, accept: str = "application/json", **query: str) -> JsonObject:
         """Returns an object. Unavailable: no answer within the timeout."""
-        return self._document(self._open(self._request(path, accept, asked)))
+        return self._parse_json(self._open(self._request(path, accept, query)))
 
-    def table(self, path: str, **asked: str) -> JsonObject:
+    def table(self, path: str, **query: str) -> JsonObject:
         """Returns a list as a table. Not every aggregated API makes tables: then of names."""
-        page = self.get(path, accept=_TABLE, **asked)
+        page = self.get(path, accept=_TABLE, **query)
         return page if "columnDefinitions" in page else _table_of_names(page)
 
-    def send(self, method: str, path: str, body: JsonObject, **asked: str) -> JsonObject:
+    def send(self, method: str, path: str, body: JsonObject, **query: str) -> JsonObject:
         """Sends a change, and returns the answer. A PATCH is a merge patch."""
-        request = self._request(path, "application/json", asked)
+        request = self._request(path, "application/json", query)
         request.method, request.data = method, json.dumps(body).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request.add_header("Content-Type", kind)
-        return self._document(self._open(request))
+        return self._parse_json(self._open(request))
 
-    def lines(self, path: str, **asked: str) -> Iterator[str]:
+    def lines(self, path: str, **query: str) -> Iterator[str]:
         """Yields the lines of a response until it ends."""
-        with self._open(self._request(path, "*/*", asked)) as response:
+        with self._open(self._request(path, "*/*", query)) as response:
             for line in response:
                 yield line.decode(errors="replace").rstrip("\n")
 
-    def log(self, namespace: str, pod: str, **asked: str) -> Iterator[str]:
+    def log(self, namespace: str, pod: str, **query: str) -> Iterator[str]:
         """Yields the lines of a pod's log."""
-        place = f"{quote(namespace, safe='')}/pods/{quote(pod, safe='')}"
-        return self.lines(f"/api/v1/namespaces/{place}/log", **asked)
+        pod_path = f"{quote(namespace, safe='')}/pods/{quote(pod, safe='')}"
+        return self.lines(f"/api/v1/namespaces/{pod_path}/log", **query)
 
-    def kind(self, word: str) -> Kind:
+    def kind(self, name: str) -> Kind:
         """Finds a kind by its plural, singular or short name, `plural.group` or `kind.group`."""
-        wanted = word.lower()
+        wanted = name.lower()
         for group in self._groups():
-            if found := kind_in(group, wanted):
+            if found := find_kind_in(group, wanted):
                 return found
-        raise NotFound(f"cluster {self.handle} has no kind {word!r}")
+        raise NotFound(f"cluster {self.handle} has no kind {name!r}")
 
     def plurals(self) -> list[str]:
         """Plural names of all kinds that can be listed."""
@@ -116,15 +116,17 @@ class KubeApi:
         for root in ("/api", "/apis"):
             yield from self.get(root, accept=_DISCOVERY).get("items", ())
 
-    def _document(self, response: HTTPResponse) -> JsonObject:
+    def _parse_json(self, response: HTTPResponse) -> JsonObject:
         with response:
             try:
                 return json.loads(response.read(_MAX_BYTES))
             except (ValueError, OSError) as error:
                 raise Unavailable(f"cluster {self.handle}: {error}") from None
 
-    def _request(self, path: str, accept: str, asked: dict[str, str]) -> urllib.request.Request:
-        query = f"?{urlencode(asked)}" if asked else ""
+    def _request(
+        self, path: str, accept: str, parameters: dict[str, str]
+    ) -> urllib.request.Request:
+        query = f"?{urlencode(parameters)}" if parameters else ""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
         return urllib.request.Request(f"{self._base}{path}{query}", headers=headers)
 
@@ -134,7 +136,7 @@ class KubeApi:
         except urllib.error.HTTPError as error:
             with error:
                 answer = f"cluster {self.handle} answers {error.code} {error.reason}"
-                message = _message(error.read(_MAX_BYTES)) or answer
+                message = _error_message(error.read(_MAX_BYTES)) or answer
             raise _ERRORS.get(error.code, Unavailable)(message) from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
@@ -150,7 +152,7 @@ def _table_of_names(page: JsonObject) -> JsonObject:
     return {"metadata": page["metadata"], "columnDefinitions": titles, "rows": rows}
 
 
-def kind_in(group: JsonObject, wanted: str) -> Kind | None:
+def find_kind_in(group: JsonObject, wanted: str) -> Kind | None:
     """Finds a kind in a group of the aggregated discovery."""
     name = group["metadata"].get("name", "")
     for version in group["versions"]:
@@ -165,7 +167,7 @@ def kind_in(group: JsonObject, wanted: str) -> Kind | None:
     return None
 
 
-def _message(body: bytes) -> str:
+def _error_message(body: bytes) -> str:
     """Message of a `Status`, else an empty text."""
     try:
         return str(json.loads(body)["message"])

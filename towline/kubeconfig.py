@@ -59,14 +59,14 @@ def build(
     }
 
 
-def merge(into: JsonMapping, new: Entry) -> Entry:
+def merge(base: JsonMapping, new: Entry) -> Entry:
     """Merges new entries into a kubeconfig; replaces entries of the same name."""
-    merged = {"apiVersion": "v1", "kind": "Config", **into}
+    merged = {"apiVersion": "v1", "kind": "Config", **base}
     for key in _LISTS:
-        kept = [*(into.get(key) or ())]
+        existing = [*(base.get(key) or ())]
         names = {entry["name"] for entry in new[key]}
-        merged[key] = [entry for entry in kept if entry.get("name") not in names] + new[key]
-    merged["current-context"] = into.get("current-context") or new["current-context"]
+        merged[key] = [entry for entry in existing if entry.get("name") not in names] + new[key]
+    merged["current-context"] = base.get("current-context") or new["current-context"]
     return merged
 
 

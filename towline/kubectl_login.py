@@ -34,19 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--url", required=True, help="URL of the control plane")
     parser.add_argument("--config", help="configuration file, as written by `towline login`")
-    given = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     try:
-        print(json.dumps(credential(GlobalFlags(url=given.url, config=given.config))))
+        print(json.dumps(credential(GlobalFlags(url=parsed.url, config=parsed.config))))
     except TowlineError as error:
         print(f"towline-kubectl-login: {error.message}", file=sys.stderr)
         sys.exit(1)
 
 
-def credential(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> dict[str, object]:
+def credential(
+    global_flags: GlobalFlags, environ: Mapping[str, str] = os.environ
+) -> dict[str, object]:
     """Builds the ExecCredential for a control plane. Raises Unauthenticated if not signed in."""
-    target = resolve(wish, environ)
-    if not _is_good(target):
-        target = _renew_token(wish, environ)
+    target = resolve(global_flags, environ)
+    if not _is_valid(target):
+        target = _renew_token(global_flags, environ)
     status: dict[str, object] = {"token": target.token}
     if target.expires:
         ends = time.gmtime(target.expires)
@@ -54,20 +56,20 @@ def credential(wish: GlobalFlags, environ: Mapping[str, str] = os.environ) -> di
     return {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status}
 
 
-def _is_good(target: ControlPlaneTarget) -> bool:
+def _is_valid(target: ControlPlaneTarget) -> bool:
     ends = target.expires
     now = time.time()  # noqa: TID251 - a Clock would load asyncio
     return bool(target.token) and (not ends or now + MARGIN_SECONDS < ends)
 
 
-def _renew_token(wish: GlobalFlags, environ: Mapping[str, str]) -> ControlPlaneTarget:
+def _renew_token(global_flags: GlobalFlags, environ: Mapping[str, str]) -> ControlPlaneTarget:
     """Gets and saves a new token; a lock makes sure that only one kubectl process asks for it."""
-    path = os.path.abspath(config_path(wish, environ))
+    path = os.path.abspath(config_path(global_flags, environ))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with open(f"{path}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        target = resolve(wish, environ)
-        if _is_good(target):
+        target = resolve(global_flags, environ)
+        if _is_valid(target):
             return target
         granted = _request_token(target, environ)
         save_token = import_module("towline.context_file").save_token

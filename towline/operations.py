@@ -64,8 +64,8 @@ def run(
 
 def whole(api: GraphQLApi, document: GraphQLDocument[Data], /, **variables: object) -> Data:
     """Runs an operation, and returns all its root fields."""
-    given = {name: value for name, value in variables.items() if value is not None}
-    return api.ask(document, **given)
+    present_variables = {name: value for name, value in variables.items() if value is not None}
+    return api.ask(document, **present_variables)
 
 
 def nodes(

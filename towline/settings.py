@@ -76,7 +76,7 @@ class TlsSettings(_SettingsGroup):
 
     @field_validator("names", mode="before")
     @classmethod
-    def _listed(cls, names: object) -> object:
+    def _split_list(cls, names: object) -> object:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
@@ -156,12 +156,12 @@ class ServeSettings(_SettingsGroup):
 
     @field_validator("hosts", "trusted_proxies", "proxy_protocol", mode="before")
     @classmethod
-    def _listed(cls, items: object) -> object:
+    def _split_list(cls, items: object) -> object:
         return [item.strip() for item in items.split(",")] if isinstance(items, str) else items
 
     @field_validator("trusted_proxies", "proxy_protocol")
     @classmethod
-    def _networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
         try:
             TrustedProxies(networks)
         except Invalid as error:
@@ -169,7 +169,7 @@ class ServeSettings(_SettingsGroup):
         return networks
 
     @model_validator(mode="after")
-    def _clusters_have_names_of_their_own(self) -> "ServeSettings":
+    def _check_cluster_domain(self) -> "ServeSettings":
         domain = self.proxy.cluster_domain
         public = urlsplit(self.auth.public_url).hostname or ""
         for name in (public, *self.hosts, *self.tls.names):
@@ -181,14 +181,14 @@ class ServeSettings(_SettingsGroup):
         return self
 
     @model_validator(mode="after")
-    def _reads_proxy_protocol(self) -> "ServeSettings":
+    def _check_proxy_protocol(self) -> "ServeSettings":
         if self.proxy_protocol and self.agents_wire is GrpcImplementation.GRPCIO:
             raise ValueError("proxy_protocol needs agents_wire http2")
         return self
 
     @field_validator("data")
     @classmethod
-    def _whole_path(cls, data: Path) -> Path:
+    def _absolute_path(cls, data: Path) -> Path:
         # git runs in other working directories, where a relative path would be wrong.
         return data.expanduser().absolute()
 
@@ -198,9 +198,9 @@ def load(
 ) -> ServeSettings:
     """Loads the settings from all sources. The message of Invalid names the setting."""
     values = _read_file(config) if config else {}
-    given = {name: value for name, value in flags.items() if value is not None}
-    for more in (_from_environment(environ), given):
-        values = _merged(values, more)
+    set_flags = {name: value for name, value in flags.items() if value is not None}
+    for source in (_from_environment(environ), set_flags):
+        values = _merge(values, source)
     try:
         return ServeSettings(**values)
     except ValidationError as error:
@@ -227,11 +227,11 @@ def _from_environment(environ: Mapping[str, str]) -> JsonObject:
         if not variable.startswith(_PREFIX) or not _is_setting(variable):
             continue
         if variable.endswith("_FILE"):
-            value = _secret(variable, Path(value))
+            value = _read_secret_file(variable, Path(value))
         nested: JsonValue = value
         for part in reversed(_path_of(variable)):
             nested = {part: nested}
-        values = _merged(values, nested)
+        values = _merge(values, nested)
     return values
 
 
@@ -264,14 +264,14 @@ def _is_setting(variable: str) -> bool:
     return True
 
 
-def _secret(variable: str, path: Path) -> str:
+def _read_secret_file(variable: str, path: Path) -> str:
     return read_text(path, variable).strip()
 
 
-def _merged(low: JsonMapping, high: JsonMapping) -> JsonObject:
+def _merge(low: JsonMapping, high: JsonMapping) -> JsonObject:
     """Merges nested mappings; values of `high` win."""
     both = {**low, **high}
     for name in low.keys() & high.keys():
         if isinstance(low[name], Mapping) and isinstance(high[name], Mapping):
-            both[name] = _merged(low[name], high[name])
+            both[name] = _merge(low[name], high[name])
     return both

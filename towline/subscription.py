@@ -55,9 +55,9 @@ class Subscription(Generic[Data]):
 
         Unavailable: the connection ended.
         """
-        found: list[Data] = []
+        received: list[Data] = []
         for _ in range(_MAX_MESSAGES):
-            self._socket.settimeout(_QUIET_SECONDS if found else seconds)
+            self._socket.settimeout(_QUIET_SECONDS if received else seconds)
             try:
                 message = self._receive()
             except websocket.WebSocketTimeoutException:
@@ -69,10 +69,10 @@ class Subscription(Generic[Data]):
             elif message["type"] == "next":
                 if errors := message["payload"].get("errors"):
                     raise Unavailable(f"the subscription failed: {errors[0]['message']}")
-                found.append(message["payload"]["data"])
+                received.append(message["payload"]["data"])
             else:
                 raise Unavailable(f"the subscription ended: {message['type']}")
-        return found
+        return received
 
     def close(self) -> None:
         self._socket.close()

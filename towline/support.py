@@ -51,12 +51,12 @@ def write_support_bundle(
     """
     clock = clock or SystemClock()
     # Shorter values are not secrets, and could be part of any word.
-    known = {secret for secret in _known_secrets(settings) if len(secret) >= _MIN_SECRET_LENGTH}
+    secrets = {secret for secret in _known_secrets(settings) if len(secret) >= _MIN_SECRET_LENGTH}
     parts = {
         "versions.json": _as_json(versions()),
         "settings.json": _as_json(mask_secrets(settings.model_dump())),
         "doctor.json": _as_json([asdict(finding) for finding in run_checks(settings, clock)]),
-        "counts.json": _as_json(asyncio.run(_counts(settings, clock))),
+        "counts.json": _as_json(asyncio.run(_count_rows(settings, clock))),
         "log.txt": "".join(_last_lines(log)),
     }
     try:
@@ -65,7 +65,7 @@ def write_support_bundle(
         raise Conflict(f"{target} already exists: choose another name") from None
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as bundle:
         for name, text in parts.items():
-            data = redact_text(text, known).encode()
+            data = redact_text(text, secrets).encode()
             entry = tarfile.TarInfo(f"towline-support/{name}")
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(clock.now().timestamp())
             bundle.addfile(entry, io.BytesIO(data))
@@ -96,9 +96,9 @@ def mask_secrets(value: object, name: str = "") -> object:
     return value if isinstance(value, bool | int | float | None) else str(value)
 
 
-def redact_text(text: str, known: Iterable[str]) -> str:
+def redact_text(text: str, secrets: Iterable[str]) -> str:
     """Removes known secrets, and everything that looks like a credential or a private key."""
-    for secret in known:
+    for secret in secrets:
         text = text.replace(secret, REDACTED)
     return redact(_PRIVATE_KEY.sub(REDACTED, text))
 
@@ -108,24 +108,24 @@ def _known_secrets(settings: ServeSettings) -> Iterator[str]:
         path = settings.data / name
         if path.is_file():
             yield path.read_text().strip()
-    yield from _values(settings.model_dump())
+    yield from _secret_values(settings.model_dump())
 
 
-def _values(value: object) -> Iterator[str]:
+def _secret_values(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         for part in value.values():
-            yield from _values(part)
+            yield from _secret_values(part)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _values(item)
+            yield from _secret_values(item)
     elif isinstance(value, SecretStr):
         yield value.get_secret_value()
-        yield from _values(value.get_secret_value())
+        yield from _secret_values(value.get_secret_value())
     elif isinstance(value, str) and "://" in value:
         yield urlsplit(value).password or ""
 
 
-async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, object]:
+async def _count_rows(settings: ServeSettings, clock: Clock) -> dict[str, object]:
     """Counts objects and the rows of each table; on failure, returns the problem."""
     if settings.database is None and not (settings.data / "towline.db").exists():
         return {"problem": "no store yet"}
@@ -133,7 +133,7 @@ async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, object]:
     store = SqlStore(engine := open_engine(plane), REPOSITORIES)
     try:
         async with store.read() as tx:
-            census = await tx[MetricsSnapshotStore].take(clock.now())
+            snapshot = await tx[MetricsSnapshotStore].take(clock.now())
         async with engine.connect() as connection:
             rows = {
                 name: await connection.scalar(select(func.count()).select_from(table))
@@ -143,7 +143,7 @@ async def _counts(settings: ServeSettings, clock: Clock) -> dict[str, object]:
         return {"problem": f"{type(error).__name__}: cannot read the store"}
     finally:
         await store.close()
-    return {"snapshot": asdict(census), "rows": rows}
+    return {"snapshot": asdict(snapshot), "rows": rows}
 
 
 def _last_lines(log: Iterable[str]) -> Iterable[str]:
@@ -151,11 +151,11 @@ def _last_lines(log: Iterable[str]) -> Iterable[str]:
 
 
 def _as_json(value: object) -> str:
-    return json.dumps(_plain(value), indent=2, default=str) + "\n"
+    return json.dumps(_string_keys(value), indent=2, default=str) + "\n"
 
 
-def _plain(value: object) -> object:
+def _string_keys(value: object) -> object:
     """Converts keys to strings, as JSON requires."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _string_keys(part) for key, part in value.items()}
     return value

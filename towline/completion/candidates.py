@@ -30,12 +30,12 @@ def main(words: Sequence[str]) -> None:
     `words`: the words after `towline`, the last one up to the cursor.
     """
     try:
-        found = candidates(words or [""])
+        matching = candidates(words or [""])
     except (TowlineError, OSError, ValueError, LookupError, TypeError):
         return
-    if found is None:
+    if matching is None:
         sys.exit(_COMPLETE_FILES)
-    print(*found, sep="\n", end="\n" if found else "")
+    print(*matching, sep="\n", end="\n" if matching else "")
 
 
 def complete_for_kubectl() -> None:
@@ -71,31 +71,39 @@ def candidates(words: Sequence[str]) -> list[str] | None:
         else:
             position += 1
     if expected is not None:
-        return _of_kind(node["options"][expected], typed, flags)
+        return _candidates_of_kind(node["options"][expected], typed, flags)
     if typed.startswith("-"):
-        return _starting(node["options"], typed)
+        return _matching_prefix(node["options"], typed)
     if node["commands"] and not position:
-        return _starting(node["commands"], typed)
+        return _matching_prefix(node["commands"], typed)
     arguments = node["arguments"]
-    return _of_kind(arguments[min(position, len(arguments) - 1)], typed, flags) if arguments else []
+    return (
+        _candidates_of_kind(arguments[min(position, len(arguments) - 1)], typed, flags)
+        if arguments
+        else []
+    )
 
 
-def _of_kind(kind: object, typed: str, flags: JsonObject) -> list[str] | None:
+def _candidates_of_kind(kind: object, typed: str, flags: JsonObject) -> list[str] | None:
     if isinstance(kind, list):
-        return _starting(kind, typed)
+        return _matching_prefix(kind, typed)
     if kind == FILES:
         return None
-    wish = GlobalFlags(*map(flags.get, _GLOBAL_FLAGS))
+    global_flags = GlobalFlags(*map(flags.get, _GLOBAL_FLAGS))
     if kind == "contexts":
-        return _starting(read(config_path(wish)).targets, typed)
+        return _matching_prefix(read(config_path(global_flags)).targets, typed)
     if kind == KINDS:
         cluster = flags.get("-c") or flags.get("--cluster")
-        known = kinds(str(cluster), resolve(wish), config_path(wish)) if cluster else ()
-        return _starting(known, typed)
+        plural_names = (
+            kinds(str(cluster), resolve(global_flags), config_path(global_flags)) if cluster else ()
+        )
+        return _matching_prefix(plural_names, typed)
     if kind not in QUERIES:
         return []
-    return _starting(names(str(kind), typed, resolve(wish), config_path(wish)), typed)
+    return _matching_prefix(
+        names(str(kind), typed, resolve(global_flags), config_path(global_flags)), typed
+    )
 
 
-def _starting(words: Iterable[str], typed: str) -> list[str]:
+def _matching_prefix(words: Iterable[str], typed: str) -> list[str]:
     return sorted({word for word in words if word.startswith(typed)})

@@ -45,41 +45,41 @@ def names(
     kind: str,
     typed: str,
     target: ControlPlaneTarget,
-    beside: FilePath,
+    config_file: FilePath,
     now: Callable[[], float] = time.time,  # noqa: TID251 - the Clock imports asyncio: 25 ms
 ) -> list[str]:
     """Names that contain the typed text.
 
-    `beside`: the configuration file; each user of it has a file of kept answers in its folder.
+    `config_file`: each user of it has a file of cached names in its folder.
     """
     text = typed.rpartition("/")[2] if kind == "services" else typed
-    path = _path(target, beside)
-    kept = _kept(path, now())
+    path = _cache_path(target, config_file)
+    cached = _fresh_entries(path, now())
     for end in range(len(text) + 1):
-        _, found = kept.get(f"{kind} {text[:end]}", (0, None))
+        _, matching = cached.get(f"{kind} {text[:end]}", (0, None))
         # Fewer names than a page are all names, also those that contain a longer text.
-        if found is not None and (end == len(text) or len(found) < _PAGE):
-            return found
-    found = _ask(kind, text, target)
-    _write(path, kept | {f"{kind} {text}": (now(), found)})
-    return found
+        if matching is not None and (end == len(text) or len(matching) < _PAGE):
+            return matching
+    matching = _query_names(kind, text, target)
+    _write_cache(path, cached | {f"{kind} {text}": (now(), matching)})
+    return matching
 
 
 def kinds(
     cluster: str,
     target: ControlPlaneTarget,
-    beside: FilePath,
+    config_file: FilePath,
     now: Callable[[], float] = time.time,  # noqa: TID251 - the Clock imports asyncio: 25 ms
 ) -> list[str]:
     """Plural names of the kinds of a cluster, from its discovery; kept like `names`."""
-    path = _path(target, beside)
-    kept = _kept(path, now())
+    path = _cache_path(target, config_file)
+    cached = _fresh_entries(path, now())
     key = f"kinds {cluster}"
-    if key not in kept:
+    if key not in cached:
         api = import_module("towline.kube_api").KubeApi(target, cluster, TIMEOUT_SECONDS)
-        kept[key] = (now(), api.plurals())
-        _write(path, kept)
-    return kept[key][1]
+        cached[key] = (now(), api.plurals())
+        _write_cache(path, cached)
+    return cached[key][1]
 
 
 def document(root: str, fields: str) -> str:
@@ -90,11 +90,11 @@ def document(root: str, fields: str) -> str:
     return f"query($q: String) {{ {root}{page} {{ edges {{ node {{ {fields} }} }} }} }}"
 
 
-def _ask(kind: str, text: str, target: ControlPlaneTarget) -> list[str]:
+def _query_names(kind: str, text: str, target: ControlPlaneTarget) -> list[str]:
     root, fields = QUERIES[kind]
     client = import_module("towline.client").GraphQLClient(target, TIMEOUT_SECONDS)
-    given = {"q": text or None} if root != "roles" else {}
-    answer: JsonObject = client.ask(document(root, fields), **given)
+    variables = {"q": text or None} if root != "roles" else {}
+    answer: JsonObject = client.ask(document(root, fields), **variables)
     rows = answer[root]
     nodes = [edge["node"] for edge in rows["edges"]] if isinstance(rows, dict) else rows
     if kind == "services":
@@ -102,17 +102,17 @@ def _ask(kind: str, text: str, target: ControlPlaneTarget) -> list[str]:
     return [str(node[fields]) for node in nodes]
 
 
-def _path(target: ControlPlaneTarget, beside: FilePath) -> str:
+def _cache_path(target: ControlPlaneTarget, config_file: FilePath) -> str:
     """File with the kept names of one user of a control plane."""
     user = sha256(f"{target.url}\0{target.token}".encode()).hexdigest()[:16]
-    return os.path.join(os.path.dirname(os.path.abspath(beside)), f"names-{user}.json")
+    return os.path.join(os.path.dirname(os.path.abspath(config_file)), f"names-{user}.json")
 
 
-def _kept(path: str, now: float) -> dict[str, tuple[float, list[str]]]:
-    return {key: entry for key, entry in _read(path).items() if entry[0] > now - SECONDS_KEPT}
+def _fresh_entries(path: str, now: float) -> dict[str, tuple[float, list[str]]]:
+    return {key: entry for key, entry in _read_cache(path).items() if entry[0] > now - SECONDS_KEPT}
 
 
-def _read(path: str) -> dict[str, tuple[float, list[str]]]:
+def _read_cache(path: str) -> dict[str, tuple[float, list[str]]]:
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -120,12 +120,12 @@ def _read(path: str) -> dict[str, tuple[float, list[str]]]:
         return {}
 
 
-def _write(path: str, kept: Mapping[str, tuple[float, list[str]]]) -> None:
+def _write_cache(path: str, cached: Mapping[str, tuple[float, list[str]]]) -> None:
     """Replaces the file at once, with mode 0600; a folder that cannot be written keeps nothing."""
     draft = f"{path}.{os.getpid()}"
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(kept, file)
+            json.dump(cached, file)
         os.replace(draft, path)

@@ -62,7 +62,7 @@ def command_tree(command: Any, words: str = "") -> JsonObject:
     options: JsonObject = {}
     arguments, types = [], types_of_parameters(command)
     for param in command.params:
-        kind = _kind(param.name, types.get(param.name), words)
+        kind = _value_kind(param.name, types.get(param.name), words)
         if param.param_type_name == "argument":
             arguments.append(kind)
         elif not param.hidden:
@@ -91,17 +91,17 @@ def types_of_parameters(command: Any) -> dict[str, object]:
     if command.callback is None:
         return {}
     declared = inspect.signature(command.callback, eval_str=True).parameters
-    return {name: _element(parameter.annotation) for name, parameter in declared.items()}
+    return {name: _element_type(parameter.annotation) for name, parameter in declared.items()}
 
 
-def _element(hint: object) -> object:
+def _element_type(hint: object) -> object:
     if get_origin(hint) is Annotated:
-        return _element(get_args(hint)[0])
+        return _element_type(get_args(hint)[0])
     inner = [part for part in get_args(hint) if part is not NoneType]
-    return _element(inner[0]) if inner else hint
+    return _element_type(inner[0]) if inner else hint
 
 
-def _kind(name: str, type_: object, words: str) -> list[str] | str:
+def _value_kind(name: str, type_: object, words: str) -> list[str] | str:
     if words_of_type := getattr(type_, "WORDS", None):
         return list(words_of_type)
     if isinstance(type_, type) and issubclass(type_, Enum):

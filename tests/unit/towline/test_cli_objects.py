@@ -14,7 +14,7 @@ from towline.cli.objects.fan_out import FleetAnswers, ask_all
 from towline.cli.objects.get import report
 from towline.cli.objects.top import quantity
 from towline.contexts import ControlPlaneTarget
-from towline.kube_api import Kind, KubeApi, kind_in
+from towline.kube_api import Kind, KubeApi, find_kind_in
 
 APPS: JsonObject = {
     "metadata": {"name": "apps"},
@@ -76,11 +76,11 @@ def test_a_partial_result_is_said_and_has_its_exit_code(
 
 @pytest.mark.parametrize("word", ["deployments", "deployment", "deploy", "deployments.apps"])
 def test_a_kind_has_all_its_names(word: str) -> None:
-    found = kind_in(APPS, word)
+    found = find_kind_in(APPS, word)
     assert found == Kind("/apis/apps/v1", "deployments", True, "Deployment")
     assert found.path("a/b") == "/apis/apps/v1/namespaces/a%2Fb/deployments"
     assert found.path(None) == "/apis/apps/v1/deployments"
-    assert kind_in(APPS, "pods") is None
+    assert find_kind_in(APPS, "pods") is None
 
 
 @pytest.mark.parametrize(

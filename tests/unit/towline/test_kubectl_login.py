@@ -268,7 +268,7 @@ def test_a_file_is_read_without_a_parser_as_with_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(context_file, "write_private", lambda _, text: lines.append(text))
         write(path, SavedContexts(current, targets))
-    assert contexts._as_written(lines[0]) == {"contexts": {}} | tomllib.loads(lines[0])
+    assert contexts._parse_written_form(lines[0]) == {"contexts": {}} | tomllib.loads(lines[0])
 
 
 @pytest.mark.parametrize(
@@ -277,11 +277,11 @@ def test_a_file_is_read_without_a_parser_as_with_one(
 )
 def test_an_edited_file_needs_the_parser(text: str) -> None:
     """Whatever looks different is left to it."""
-    assert contexts._as_written(text) is None
+    assert contexts._parse_written_form(text) is None
 
 
 def test_the_clock_is_the_machines() -> None:
     """Tokens end by the time of day, not by that since the machine has started."""
     ends = int(time.time()) + 30  # noqa: TID251
-    assert not kubectl_login._is_good(ControlPlaneTarget("https://hub", "t", expires=ends))
-    assert kubectl_login._is_good(ControlPlaneTarget("https://hub", "t", expires=ends + 3600))
+    assert not kubectl_login._is_valid(ControlPlaneTarget("https://hub", "t", expires=ends))
+    assert kubectl_login._is_valid(ControlPlaneTarget("https://hub", "t", expires=ends + 3600))

@@ -108,7 +108,7 @@ def _issue(
         raise Invalid("specify --cluster, or use --all")
     names, now = options.cluster or ["*"], utc_now()
     statement = load("towline.freeze_key").sign(
-        options.key, action, names, now, reason=reason, life=life, serial=options.serial
+        options.key, action, names, now, reason=reason, lifetime=life, serial=options.serial
     )
     if options.printed:
         print(statement)

@@ -115,7 +115,7 @@ def replace(
 ) -> None:
     """Replace the agent's image, and restore the old one if the new one does not connect."""
     load("core.runtime.logs").configure("info")
-    replacing = load("towline.agent").replace(namespace, deployment, image, back_to)
+    replacing = load("towline.agent").replace_agent_image(namespace, deployment, image, back_to)
     done = load("asyncio").run(replacing)
     typer.echo(done)
 
