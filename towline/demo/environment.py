@@ -59,7 +59,7 @@ class DemoEnvironment:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """`variables`: more environment variables of control plane and agents."""
-        self._say = say
+        self._print_progress = say
         self._names = names
         self._variables = {**os.environ, "TOWLINE_LOG_LEVEL": "info", **(variables or {})}
         self.closing = ExitStack()
@@ -83,7 +83,7 @@ class DemoEnvironment:
 
     def close(self) -> None:
         """Stops agents, control plane and clusters; deletes all files."""
-        self._say("stopping")
+        self._print_progress("stopping")
         for program in (self._control_plane,):
             if program is not None and program.poll() is None:
                 program.send_signal(signal.SIGTERM)
@@ -91,12 +91,12 @@ class DemoEnvironment:
 
     def start(self) -> None:
         """Starts clusters and control plane in parallel, then registers the clusters."""
-        git = self.closing.enter_context(GitServer(self._make("git")))
+        git = self.closing.enter_context(GitServer(self._make_folder("git")))
         self.repository = git.create_repository("shop")
         self.start_control_plane(wait=False)
         self._start_clusters()
         self.wait_ready()
-        self._say(f"control plane at {self.url}")
+        self._print_progress(f"control plane at {self.url}")
         for member in self.members.values():
             self._join(member)
 
@@ -180,12 +180,12 @@ class DemoEnvironment:
         """Writes a kubeconfig for the clusters through the control plane, as administrator."""
         path = self.folder / "kubeconfig"
         command = [*_PROGRAM, "kubeconfig", "--all", "--embed-token"]
-        done = subprocess.run(
+        result = subprocess.run(
             command, env=self.environment(), capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise Unavailable(f"towline kubeconfig: {done.stderr.strip()}")
-        path.write_text(done.stdout)
+        if result.returncode:
+            raise Unavailable(f"towline kubeconfig: {result.stderr.strip()}")
+        path.write_text(result.stdout)
         path.chmod(0o600)
         return path
 
@@ -199,14 +199,16 @@ class DemoEnvironment:
         }
 
     def _start_clusters(self) -> None:
-        given = contexts_from_environment()
-        if given:
-            self._say("using the contexts of DEMO_KUBECONFIG, the first for " + self._names[0])
-            for name, access in zip(self._names, given, strict=False):
+        cluster_access = contexts_from_environment()
+        if cluster_access:
+            self._print_progress(
+                "using the contexts of DEMO_KUBECONFIG, the first for " + self._names[0]
+            )
+            for name, access in zip(self._names, cluster_access, strict=False):
                 self.members[name] = DemoCluster(name, access, None)
             return
         programs = binaries.ensure(binaries.PrintedProgress())
-        self._say(f"starting Kubernetes clusters: {', '.join(self._names)}")
+        self._print_progress(f"starting Kubernetes clusters: {', '.join(self._names)}")
         clusters = start_all([LocalCluster(name, programs) for name in self._names])
         for cluster in clusters:
             self.closing.callback(cluster.stop)
@@ -219,25 +221,25 @@ class DemoEnvironment:
 
     def _join(self, member: DemoCluster) -> None:
         """Registers a cluster and starts its agent."""
-        made = self.ask(
+        created = self.ask(
             "mutation ($name: String!) { createCluster(attributes: {name: $name}) "
             "{ id deployToken } }",
             name=member.name,
         )["createCluster"]
-        member.id = made["id"]
-        folder = self._make(f"agent-{member.name}")
+        member.id = created["id"]
+        folder = self._make_folder(f"agent-{member.name}")
         member.token_file = folder / "token"
         member.token_file.touch(mode=0o600)
-        member.token_file.write_text(made["deployToken"])
+        member.token_file.write_text(created["deployToken"])
         member.kubeconfig = agent_kubeconfig(member.access, folder / "kubeconfig")
         command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
         command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]
         command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
         agent = self._programs.spawn(command, log=folder / "agent.log", env=self._variables)
         self.agent_pids[member.name] = agent.pid
-        self._say(f"started the agent of cluster {member.name}")
+        self._print_progress(f"started the agent of cluster {member.name}")
 
-    def _make(self, name: str) -> Path:
+    def _make_folder(self, name: str) -> Path:
         folder = self.folder / name
         folder.mkdir()
         return folder

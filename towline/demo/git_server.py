@@ -49,7 +49,7 @@ class ServedRepository:
         """
         ref = f"refs/heads/{branch}"
         parent = self.resolve(ref)
-        stream = b"".join(_fast_import(ref, parent, message, files))
+        stream = b"".join(_import_stream(ref, parent, message, files))
         _git(self.path, "fast-import", "--quiet", "--date-format=now", stdin=stream)
         return self.resolve(ref) or ""
 
@@ -105,7 +105,7 @@ class GitServer:
         self.resume()
         if self._server is not None:
             self._server.shutdown()
-            self._server.cut()
+            self._server.close_connections()
             self._server.server_close()
             self._server = None
 
@@ -162,7 +162,7 @@ class _Server(ThreadingHTTPServer):
         self.owner = owner
         self.open: set[socket.socket] = set()
 
-    def cut(self) -> None:
+    def close_connections(self) -> None:
         """Closes the connections that clients keep open."""
         for connection in tuple(self.open):
             with suppress(OSError):
@@ -204,13 +204,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(status)
             return
         with tempfile.TemporaryFile() as body:
-            for chunk in self._body():
+            for chunk in self._body_chunks():
                 body.write(chunk)
             body.seek(0)
             if is_fetch(body.read(), self.headers.get("Content-Encoding", "")):
                 self._listener.owner.packs.append(self.path)
             body.seek(0)
-            self._run(body)
+            self._run_backend(body)
 
     def _refuse(self, status: HTTPStatus) -> None:
         self.send_response(status)
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
 
-    def _body(self) -> Iterator[bytes]:
+    def _body_chunks(self) -> Iterator[bytes]:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             yield self.rfile.read(int(self.headers.get("Content-Length") or 0))
             return
@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def _run(self, body: IO[bytes]) -> None:
+    def _run_backend(self, body: IO[bytes]) -> None:
         with subprocess.Popen(
             ["git", "http-backend"],
             stdin=body,
@@ -239,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             env=_environment() | self._variables(),
         ) as backend:
             if backend.stdout is not None:
-                self._answer(backend.stdout)
+                self._send_response(backend.stdout)
 
     def _variables(self) -> dict[str, str]:
         url = urlsplit(self.path)
@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
             "REMOTE_ADDR": self.client_address[0],
         }
 
-    def _answer(self, output: IO[bytes]) -> None:
+    def _send_response(self, output: IO[bytes]) -> None:
         headers = list(_cgi_headers(output))
         status = next((value for name, value in headers if name == "Status"), "200 OK")
         self.send_response(int(status.split()[0]))
@@ -281,7 +281,7 @@ def _cgi_headers(output: IO[bytes]) -> Iterator[tuple[str, str]]:
         yield name, value.strip()
 
 
-def _fast_import(
+def _import_stream(
     ref: str, parent: str | None, message: str, files: Mapping[str, str | bytes | None]
 ) -> Iterator[bytes]:
     """Formats one commit as a stream for `git fast-import`."""
@@ -308,7 +308,7 @@ def _quote_path(path: str) -> str:
 
 
 def _git(folder: Path, *args: str, stdin: bytes = b"") -> bytes:
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", *args],
         cwd=folder,
         input=stdin,
@@ -316,9 +316,9 @@ def _git(folder: Path, *args: str, stdin: bytes = b"") -> bytes:
         check=False,
         env=_environment(),
     )
-    if done.returncode:
-        raise Unavailable(f"git {args[0]} in {folder}: {done.stderr.decode().strip()}")
-    return done.stdout
+    if result.returncode:
+        raise Unavailable(f"git {args[0]} in {folder}: {result.stderr.decode().strip()}")
+    return result.stdout
 
 
 def _environment() -> dict[str, str]:

@@ -16,12 +16,12 @@ _RESERVED_SECONDS = 120
 
 def free_ports(count: int) -> list[int]:
     """Reserves local ports on which nothing listens."""
-    found: set[int] = set()
-    while len(found) < count:
+    ports: set[int] = set()
+    while len(ports) < count:
         port = random.choice(_PORTS)
         if _is_free(port) and _reserve(port):
-            found.add(port)
-    return list(found)
+            ports.add(port)
+    return list(ports)
 
 
 def _is_free(port: int) -> bool:
@@ -37,11 +37,11 @@ def _reserve(port: int) -> bool:
     """Reserves a port; returns False if another process reserved it recently."""
     folder = Path(tempfile.gettempdir()) / f"towline-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    mark = folder / str(port)
+    marker = folder / str(port)
     try:
-        mark.touch(exist_ok=False)
+        marker.touch(exist_ok=False)
     except FileExistsError:
-        if SystemClock().now().timestamp() - mark.stat().st_mtime < _RESERVED_SECONDS:
+        if SystemClock().now().timestamp() - marker.stat().st_mtime < _RESERVED_SECONDS:
             return False
-        mark.touch()
+        marker.touch()
     return True

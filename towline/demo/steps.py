@@ -121,17 +121,17 @@ class DemoSteps:
         def kubectl(*args: str, stdin: str | None = None) -> str:
             program = self.stage.kubectl_program or "kubectl"
             command = [program, f"--kubeconfig={config}", "--context=towline-dev", *args]
-            done = subprocess.run(
+            result = subprocess.run(
                 command, input=stdin, capture_output=True, text=True, timeout=30, check=False
             )
-            if done.returncode:
-                raise Unavailable(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
-            return done.stdout
+            if result.returncode:
+                raise Unavailable(f"kubectl {' '.join(args)}: {result.stderr.strip()}")
+            return result.stdout
 
         wait_until("kubectl through the proxy", lambda: bool(kubectl("version")))
-        who = parse_json(kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
-        _expect(who["username"] == "admin", f"the cluster sees {who['username']}")
-        _expect("towline:admins" in who["groups"], f"the groups are {who['groups']}")
+        user_info = parse_json(kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
+        _expect(user_info["username"] == "admin", f"the cluster sees {user_info['username']}")
+        _expect("towline:admins" in user_info["groups"], f"the groups are {user_info['groups']}")
         pod = kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").split()[0]
         echoed = kubectl("exec", "-i", "-n", NAMESPACE, pod, "--", "cat", stdin="hello\n")
         _expect(echoed == "hello\n", f"exec printed {echoed!r}")
@@ -227,6 +227,6 @@ def _create_service(stage: DemoEnvironment, cluster: str, repository: str, name:
     )["createServiceDeployment"]["id"]
 
 
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Unavailable(otherwise)
+def _expect(condition: bool, message: str) -> None:
+    if not condition:
+        raise Unavailable(message)

@@ -13,9 +13,9 @@ def install(lock: Path) -> None:
 
     Unavailable: the installation failed; the message has the last line of the installer's output.
     """
-    done = subprocess.run([*_installer(), lock], capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+    result = subprocess.run([*_installer(), lock], capture_output=True, text=True, check=False)
+    if result.returncode:
+        reason = (result.stderr or result.stdout).strip().rpartition("\n")[2]
         raise Unavailable(f"installing {lock.stem} failed: {reason}")
 
 

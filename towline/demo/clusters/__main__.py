@@ -66,8 +66,8 @@ def _build(_: argparse.Namespace) -> None:
 
 def _up(arguments: argparse.Namespace) -> None:
     binaries.ensure(binaries.PrintedProgress())
-    folder = _state(arguments.name)
-    if _holder(folder) is not None:
+    folder = _state_folder(arguments.name)
+    if _holder_pid(folder) is not None:
         raise Conflict(
             f"cluster {arguments.name} is already running: KUBECONFIG={folder / 'kubeconfig'}"
         )
@@ -78,7 +78,7 @@ def _up(arguments: argparse.Namespace) -> None:
         holder = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-    while _holder(folder) is None:
+    while _holder_pid(folder) is None:
         if holder.poll() is not None:
             raise Unavailable((folder / "hold.log").read_text().strip())
         time.sleep(0.1)
@@ -86,7 +86,7 @@ def _up(arguments: argparse.Namespace) -> None:
 
 
 def _hold(arguments: argparse.Namespace) -> None:
-    folder = _state(arguments.name)
+    folder = _state_folder(arguments.name)
     cluster = LocalCluster(
         arguments.name,
         binaries.ensure(binaries.PrintedProgress()),
@@ -105,35 +105,35 @@ def _hold(arguments: argparse.Namespace) -> None:
 
 
 def _down(arguments: argparse.Namespace) -> None:
-    folder = _state(arguments.name)
+    folder = _state_folder(arguments.name)
     if not folder.is_dir():
         raise NotFound(f"could not find cluster {arguments.name}")
-    holder = _holder(folder)
+    holder = _holder_pid(folder)
     if holder is not None:
         os.kill(holder, signal.SIGTERM)
-        _wait_gone(folder)
+        _wait_stopped(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_gone(folder: Path) -> None:
+def _wait_stopped(folder: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while _holder(folder) is not None:
+    while _holder_pid(folder) is not None:
         if time.monotonic() > deadline:
             raise Unavailable(f"the cluster in {folder} did not stop within {_PATIENCE:.0f} s")
         time.sleep(0.05)
 
 
 def _list(_: argparse.Namespace) -> None:
-    for folder in sorted(_state("").glob("*")):
-        if _holder(folder) is not None:
+    for folder in sorted(_state_folder("").glob("*")):
+        if _holder_pid(folder) is not None:
             print(folder / "kubeconfig")
 
 
-def _state(name: str) -> Path:
+def _state_folder(name: str) -> Path:
     return binaries.cache_folder() / "clusters" / name
 
 
-def _holder(folder: Path) -> int | None:
+def _holder_pid(folder: Path) -> int | None:
     """Id of the process that runs the cluster; None if it ended."""
     try:
         with (folder / "pid").open() as pid_file:

@@ -31,12 +31,12 @@ class ClusterAccess:
         if kubectl is None:
             raise Unavailable("kubectl is not installed, but DEMO_KUBECONFIG requires it")
         command = [kubectl, f"--kubeconfig={self.kubeconfig}", f"--context={self.context}", *args]
-        done = subprocess.run(
+        result = subprocess.run(
             command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
         )
-        if done.returncode:
-            raise Unavailable(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
-        return done.stdout
+        if result.returncode:
+            raise Unavailable(f"kubectl {' '.join(args)}: {result.stderr.strip()}")
+        return result.stdout
 
 
 def contexts_from_environment() -> list[ClusterAccess]:
@@ -44,17 +44,17 @@ def contexts_from_environment() -> list[ClusterAccess]:
 
     Invalid: the file is unreadable, or has fewer than two contexts.
     """
-    given = os.environ.get("DEMO_KUBECONFIG")
-    if not given:
+    path_text = os.environ.get("DEMO_KUBECONFIG")
+    if not path_text:
         return []
-    path = Path(given).absolute()
-    names = [context["name"] for context in _read(path).get("contexts") or []]
+    path = Path(path_text).absolute()
+    names = [context["name"] for context in _read_kubeconfig(path).get("contexts") or []]
     if len(names) < 2:
-        raise Invalid(f"DEMO_KUBECONFIG={given} has {len(names)} contexts; the demo needs two")
+        raise Invalid(f"DEMO_KUBECONFIG={path_text} has {len(names)} contexts; the demo needs two")
     return [ClusterAccess(path, name) for name in names]
 
 
-def _read(path: Path) -> JsonObject:
+def _read_kubeconfig(path: Path) -> JsonObject:
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:

@@ -71,17 +71,17 @@ def ensure(progress: Progress) -> Path:
     Calls `progress` about once a second during a build. Unavailable: the build failed. Invalid:
     KUBEBUILDER_ASSETS is not a folder.
     """
-    given = _given()
-    missing = [program for program in PROGRAMS if program.name not in given]
+    provided = _provided_programs()
+    missing = [program for program in PROGRAMS if program.name not in provided]
     if not missing:
-        return next(iter(given.values())).parent
-    folder = cache_folder() / "kubernetes" / f"{KUBERNETES}-{_fingerprint(given)}"
+        return next(iter(provided.values())).parent
+    folder = cache_folder() / "kubernetes" / f"{KUBERNETES}-{_fingerprint(provided)}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock"), progress):
+    with _build_lock(folder.with_name(f"{folder.name}.lock"), progress):
         if not folder.is_dir():
-            _build_folder(folder, missing, given, progress)
+            _build_folder(folder, missing, provided, progress)
     return folder
 
 
@@ -105,7 +105,7 @@ class PrintedProgress:
             print(step, file=sys.stderr, flush=True)
 
 
-def _given() -> dict[str, Path]:
+def _provided_programs() -> dict[str, Path]:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if not assets:
         return {}
@@ -116,13 +116,13 @@ def _given() -> dict[str, Path]:
     return {name: path for name, path in found.items() if os.access(path, os.X_OK)}
 
 
-def _fingerprint(given: dict[str, Path]) -> str:
+def _fingerprint(provided: dict[str, Path]) -> str:
     digest = hashlib.sha256(" ".join(_flags()).encode())
     for path in sorted(_MODULES.rglob("*")):
         if path.is_file():
             digest.update(path.relative_to(_MODULES).as_posix().encode() + b"\0")
             digest.update(path.read_bytes())
-    for path in given.values():
+    for path in provided.values():
         digest.update(f"{path}\0".encode())
     return digest.hexdigest()[:12]
 
@@ -141,7 +141,7 @@ def _flags() -> list[str]:
 
 
 @contextmanager
-def _locked(path: Path, progress: Progress) -> Generator[None]:
+def _build_lock(path: Path, progress: Progress) -> Generator[None]:
     """Holds the build lock of a folder; the kernel releases it if the process is killed."""
     started = time.monotonic()
     with path.open("w") as lock:
@@ -158,14 +158,14 @@ def _locked(path: Path, progress: Progress) -> Generator[None]:
 
 
 def _build_folder(
-    folder: Path, programs: list[Program], given: dict[str, Path], progress: Progress
+    folder: Path, programs: list[Program], provided: dict[str, Path], progress: Progress
 ) -> None:
     go = find_go()
     _require_free_space(folder.parent)
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
-    for name, path in given.items():
+    for name, path in provided.items():
         (unfinished / name).symlink_to(path)
     _build(go, unfinished, programs, progress)
     unfinished.rename(folder)
@@ -193,7 +193,7 @@ def _build(go: Path, out: Path, programs: list[Program], progress: Progress) -> 
                 env=_environment(),
             )
             step = BuildStep(number, len(programs), program.name, 0)
-            _watch(compiler, step, started, progress)
+            _wait_for_build(compiler, step, started, progress)
             if compiler.returncode:
                 raise Unavailable(f"building {program.name} failed: {_last_line(log)}; see {log}")
             log.unlink()
@@ -209,7 +209,7 @@ def _environment() -> dict[str, str]:
     return quick | dict(os.environ) | fixed
 
 
-def _watch(
+def _wait_for_build(
     compiler: subprocess.Popen[bytes], step: BuildStep, started: float, progress: Progress
 ) -> None:
     while True:

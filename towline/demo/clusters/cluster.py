@@ -140,12 +140,14 @@ class LocalCluster:
     def _log(self, program: str) -> Path:
         return self.folder / f"{program}.log"
 
-    def _wait(self, what: str, ready: Callable[[], bool]) -> None:
+    def _wait(self, component: str, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not ready():
             self._require_alive()
             if time.monotonic() > deadline:
-                raise Unavailable(f"cluster {self.name}: {what} not ready after {_PATIENCE:.0f} s")
+                raise Unavailable(
+                    f"cluster {self.name}: {component} not ready after {_PATIENCE:.0f} s"
+                )
             time.sleep(0.05)
 
     def _require_alive(self) -> None:

@@ -149,7 +149,7 @@ def kubelet(layout: ClusterLayout, *, local_ports: bool) -> list[str]:
 def node(cluster: str, number: int) -> dict[str, object]:
     """Simulated node: 64 CPUs, 256 GiB, 1,000 pods, with its own pod network."""
     name = f"{cluster}-node-{number}"
-    room = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "1000"}
+    capacity = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "1000"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -159,5 +159,5 @@ def node(cluster: str, number: int) -> dict[str, object]:
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
         },
         "spec": {"podCIDR": f"10.{100 + number // 256}.{number % 256}.0/24"},
-        "status": {"capacity": room, "allocatable": room},
+        "status": {"capacity": capacity, "allocatable": capacity},
     }

