@@ -73,15 +73,15 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Simulation]]:
             git=git,
         )
         group = ends.enter_context(ProcessGroup())
-        crowds = [await WorkerProcess.start(group, folder / "crowds.log") for _ in range(2)]
+        processes = [await WorkerProcess.start(group, folder / "workers.log") for _ in range(2)]
         stage = Simulation(
-            hub, SimulatedFleet(hub.client(), "shared"), crowds, SimulationPlan(), say
+            hub, SimulatedFleet(hub.client(), "shared"), processes, SimulationPlan(), say
         )
         try:
             yield replicas, stage
         finally:
-            for crowd in crowds:
-                await crowd.stop()
+            for worker in processes:
+                await worker.stop()
 
 
 class SimulatedUsers:
@@ -155,7 +155,7 @@ async def answered(http: aiohttp.ClientSession, replica: Replica, question: Json
 async def roll(report: BenchReport, replicas: Replicas, stage: Simulation) -> None:
     """Restarts each replica in turn while users send requests."""
     users = SimulatedUsers(replicas, stage.fleet.clusters)
-    agents = {crowd.pid for crowd in stage.crowds}
+    agents = {worker.pid for worker in stage.workers}
     before, began = cpu_seconds_by_role(agents), time.monotonic()
     async with users.at_work():
         for replica in replicas.replicas:
@@ -170,7 +170,7 @@ async def roll(report: BenchReport, replicas: Replicas, stage: Simulation) -> No
         report.add(f"the same, what {kind} take", [(used[kind] - before[kind]) / took], "cores")
     report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
     report.add("the same, slowest", [max(users.took)], "s")
-    report.add("all agents linked after the last restart", [await stage.until_linked()], "s")
+    report.add("all agents linked after the last restart", [await stage.wait_linked()], "s")
     spread = await stage.commit()
     report.add(f"then a commit to all of {stage.size}", [max(spread)], "s", goal=10)
 
@@ -197,7 +197,7 @@ async def kill_one(report: BenchReport, replicas: Replicas, stage: Simulation) -
         await asyncio.sleep(LOAD_S / 2)
         stage.say("killing one of three replicas")
         victim.kill()
-        took = await stage.until_linked()
+        took = await stage.wait_linked()
         await asyncio.sleep(LOAD_S / 2)
     report.add("one of three replicas killed: agents back", [took], "s", goal=5)
     report.add("of them, had to come again", [await _links(stage) - before], "")

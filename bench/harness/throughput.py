@@ -110,7 +110,7 @@ def _deliver(fleets: Sequence[SimulatedFleet], client: GraphQLClient, version: i
     waiting = {}
     for fleet in fleets:
         waiting[fleet.repository_id] = fleet.commit(version)
-        fleet.hint()
+        fleet.request_poll()
     until = time.monotonic() + PATIENCE_S
     for id, sha in waiting.items():
         while any(service["sha"] != sha for service in services(client, id)):

@@ -37,15 +37,17 @@ class BalancedEndpoint(Endpoint):
     def connect(self, clock: Clock) -> CallChannel:
         """Creates a channel to one address, without connecting it."""
         drawn = random.sample(self.addresses, len(self.addresses))
-        listening = (address for address in drawn if len(drawn) == 1 or _listens(address))
+        listening = (
+            address for address in drawn if len(drawn) == 1 or _accepts_connections(address)
+        )
         address = next(listening, drawn[0])
         return Endpoint(address, self.token, self.ca, self.server_name).connect(clock)
 
 
-def _listens(address: str) -> bool:
-    place = urlsplit(address if "://" in address else f"//{address}")
+def _accepts_connections(address: str) -> bool:
+    url = urlsplit(address if "://" in address else f"//{address}")
     try:
-        socket.create_connection((place.hostname or "", place.port or 443), _PROBE_S).close()
+        socket.create_connection((url.hostname or "", url.port or 443), _PROBE_S).close()
     except OSError:
         return False
     return True
@@ -60,7 +62,7 @@ class SimulatedAgent:
         self.name = name
         instance = new_id(clock.now())
         endpoint = BalancedEndpoint(addresses[0], token, ca, addresses=addresses)
-        self.outbox = MemoryOutbox(clock, lambda: self.cluster.emptied())
+        self.outbox = MemoryOutbox(clock, lambda: self.cluster.mark_acknowledged())
         fetcher = BundleTransfer(endpoint.metadata)
         self.cluster = SimulatedCluster(fetcher, OutboxReports(self.outbox), clock)
 

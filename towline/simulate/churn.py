@@ -23,14 +23,16 @@ _STRICT = ConfigDict(frozen=True, extra="forbid")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _health(value: JsonValue) -> HealthState:
+def _parse_health(value: JsonValue) -> HealthState:
     if value not in HealthState.__members__ and not isinstance(value, HealthState):
         raise ValueError(f"one of {', '.join(HealthState.__members__)}")
     return value if isinstance(value, HealthState) else HealthState[value]
 
 
 NamedHealth = Annotated[
-    HealthState, BeforeValidator(_health), PlainSerializer(lambda one: one.name, return_type=str)
+    HealthState,
+    BeforeValidator(_parse_health),
+    PlainSerializer(lambda one: one.name, return_type=str),
 ]
 
 
@@ -80,16 +82,18 @@ def read(path: Path) -> ChurnRecording:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise Invalid(f"{path} is larger than {_MAX_BYTES >> 20} MiB", field="churn")
-        first, *rest = path.read_bytes().splitlines() or [b""]
+        first, *change_lines = path.read_bytes().splitlines() or [b""]
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}", field="churn") from error
-    head = _parsed(_RecordingHeader, path, 1, first)
-    if not 0 < len(rest) <= MAX_CHANGES:
+    head = _parse_line(_RecordingHeader, path, 1, first)
+    if not 0 < len(change_lines) <= MAX_CHANGES:
         raise Invalid(
-            f"{path} has {len(rest)} changes; the limit is 1 to {MAX_CHANGES:,}", field="churn"
+            f"{path} has {len(change_lines)} changes; the limit is 1 to {MAX_CHANGES:,}",
+            field="churn",
         )
     changes = [
-        _parsed(RecordedChange, path, number, line) for number, line in enumerate(rest, start=2)
+        _parse_line(RecordedChange, path, number, line)
+        for number, line in enumerate(change_lines, start=2)
     ]
     late = next((n for n, change in enumerate(changes, start=2) if change.at > head.seconds), None)
     if late is not None:
@@ -98,7 +102,7 @@ def read(path: Path) -> ChurnRecording:
     return ChurnRecording(head.seconds, head.objects, tuple(changes))
 
 
-def _parsed(model: type[Model], path: Path, number: int, line: bytes) -> Model:
+def _parse_line(model: type[Model], path: Path, number: int, line: bytes) -> Model:
     try:
         return model.model_validate_json(line)
     except ValidationError as error:

@@ -65,10 +65,10 @@ class SimulatedCluster:
 
     def desire(self, desired: Desired) -> None:
         """See `Reconciler.desire`."""
-        known = self._desired.get(desired.service_id)
-        if known is None or desired.sequence > known.sequence:
+        previous = self._desired.get(desired.service_id)
+        if previous is None or desired.sequence > previous.sequence:
             self._desired[desired.service_id] = desired
-            self.tasks.spawn("settle", self._settle(desired))
+            self.tasks.spawn("settle", self._apply(desired))
 
     def stored_services(self) -> list[tuple[str, int]]:
         """See `Reconciler.held`."""
@@ -81,7 +81,7 @@ class SimulatedCluster:
     def report_all(self) -> None:
         """See `Reconciler.report_all`."""
         for desired in self._desired.values():
-            self.tasks.spawn("settle", self._settle(desired))
+            self.tasks.spawn("settle", self._apply(desired))
 
     def sync_now(
         self, command_id: str, service_id: str, selection: ObjectSelection | None = None
@@ -122,7 +122,7 @@ class SimulatedCluster:
         self._reports.inventory(inventory)
         self.changes += 1
 
-    def emptied(self) -> None:
+    def mark_acknowledged(self) -> None:
         """Marks all reported states as acknowledged."""
         now = self._clock.monotonic()
         for change in self._unreported:
@@ -130,22 +130,24 @@ class SimulatedCluster:
         self.settled += self._unreported
         self._unreported = []
 
-    async def _settle(self, desired: Desired) -> None:
+    async def _apply(self, desired: Desired) -> None:
         """Applies a desired state, unless a newer one arrives."""
         received = self._clock.now()
         if desired.spec is None:
             del self._desired[desired.service_id]
-            return self._tell(desired, Phase.REMOVED, StageTimes(received), ())
-        data = await self._fetched(desired)
+            return self._report_status(desired, Phase.REMOVED, StageTimes(received), ())
+        data = await self._fetch_bundle(desired)
         if data is not None:
             now = self._clock.now()
             objects = tuple(_objects(data))
             present = tuple(_component(resource) for resource in objects)
             self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
             stamps = StageTimes(received, now, now, now)
-            self._tell(desired, Phase.HEALTHY, stamps, tuple(resource.name for resource in objects))
+            self._report_status(
+                desired, Phase.HEALTHY, stamps, tuple(resource.name for resource in objects)
+            )
 
-    async def _fetched(self, desired: Desired) -> bytes | None:
+    async def _fetch_bundle(self, desired: Desired) -> bytes | None:
         assert desired.spec is not None
         while self._desired.get(desired.service_id) is desired:
             try:
@@ -154,7 +156,7 @@ class SimulatedCluster:
                 await self._clock.sleep(_RETRY_S)
         return None
 
-    def _tell(
+    def _report_status(
         self, desired: Desired, phase: Phase, stamps: StageTimes, names: tuple[str, ...]
     ) -> None:
         digest = desired.spec.digest if desired.spec else ""

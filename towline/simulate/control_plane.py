@@ -104,8 +104,8 @@ class TemporaryControlPlane:
     def start(self) -> None:
         """Starts or restarts it. Unavailable: it ended, or did not become ready in time."""
         names = ("--listen", "--listen-http", "--listen-agents", "--listen-metrics")
-        where = [f"127.0.0.1:{port}" for port in self._ports]
-        flags = [word for pair in zip(names, where, strict=True) for word in pair]
+        addresses = [f"127.0.0.1:{port}" for port in self._ports]
+        flags = [argument for pair in zip(names, addresses, strict=True) for argument in pair]
         log = self.folder / "control-plane.log"
         offset = log.stat().st_size if log.exists() else 0
         self._process = self._group.spawn(
@@ -116,8 +116,8 @@ class TemporaryControlPlane:
         until = time.monotonic() + _READY_S
         while b"serve.ready" not in log.read_bytes()[offset:]:
             if self._process.poll() is not None or time.monotonic() > until:
-                said = log.read_text()[offset:][-2000:]
-                raise Unavailable(f"the control plane did not start:\n{said}")
+                log_tail = log.read_text()[offset:][-2000:]
+                raise Unavailable(f"the control plane did not start:\n{log_tail}")
             time.sleep(0.05)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:

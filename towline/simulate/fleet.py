@@ -36,16 +36,16 @@ class SimulatedFleet:
         """Registers `count` clusters; returns their id, handle and deployToken."""
         first = len(self.clusters)
         names = [f"{self._prefix}-{first + number}" for number in range(count)]
-        made = self._all(names, lambda n, name: _CLUSTER.format(n=n, name=name))
-        self.clusters += made
-        return made
+        created = self._run_mutations(names, lambda n, name: _CLUSTER.format(n=n, name=name))
+        self.clusters += created
+        return created
 
     def connect(self, git: GitServer) -> None:
         """Creates a repository with a folder for each of `GROUPS` groups of clusters."""
         self.repository = git.create_repository(self._prefix)
         self.commit(0)
-        made = self._client.ask(_REPOSITORY, url=self.repository.url)
-        self.repository_id = made["createGitRepository"]["id"]
+        created = self._client.ask(_REPOSITORY, url=self.repository.url)
+        self.repository_id = created["createGitRepository"]["id"]
 
     def deploy(self, clusters: Sequence[JsonObject]) -> list[str]:
         """Creates a service in each of these clusters; returns the ids of the services."""
@@ -55,7 +55,7 @@ class SimulatedFleet:
             id, repository = cluster["id"], self.repository_id
             return _SERVICE.format(n=number, cluster=id, repository=repository, folder=folder)
 
-        return [made["id"] for made in self._all(clusters, service)]
+        return [created["id"] for created in self._run_mutations(clusters, service)]
 
     def commit(self, version: int) -> str:
         """Commits a change to the folder of every group; returns the SHA."""
@@ -63,16 +63,18 @@ class SimulatedFleet:
         files = {f"g{group}/app.yaml": _manifests(group, version) for group in range(GROUPS)}
         return self.repository.commit(files)
 
-    def hint(self) -> None:
+    def request_poll(self) -> None:
         """Makes the control plane poll the repository now, as a webhook would."""
         self._client.ask(_SYNC, id=self.repository_id)
 
     def remove(self) -> None:
         """Detaches all clusters of this fleet."""
-        self._all(self.clusters, lambda n, cluster: _DETACH.format(n=n, id=cluster["id"]))
+        self._run_mutations(self.clusters, lambda n, cluster: _DETACH.format(n=n, id=cluster["id"]))
         self.clusters.clear()
 
-    def _all(self, things: Sequence[object], line: Callable[[int, Any], str]) -> list[JsonObject]:
+    def _run_mutations(
+        self, items: Sequence[object], line: Callable[[int, Any], str]
+    ) -> list[JsonObject]:
         """Runs one mutation for each item, many per request; returns the results in order."""
 
         def ask(batch: Sequence[object]) -> list[JsonObject]:
@@ -83,7 +85,7 @@ class SimulatedFleet:
             return list(answer.values())
 
         with ThreadPoolExecutor(_MAX_CONCURRENT_REQUESTS) as threads:
-            return [answer for answers in threads.map(ask, _batches(things)) for answer in answers]
+            return [answer for answers in threads.map(ask, _batches(items)) for answer in answers]
 
 
 def folder_of(number: int) -> str:
@@ -91,8 +93,8 @@ def folder_of(number: int) -> str:
     return f"g{number % GROUPS}"
 
 
-def _batches(things: Sequence[object]) -> Iterator[Sequence[object]]:
-    return (things[start : start + _BATCH_SIZE] for start in range(0, len(things), _BATCH_SIZE))
+def _batches(items: Sequence[object]) -> Iterator[Sequence[object]]:
+    return (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))
 
 
 def _manifests(group: int, version: int) -> str:

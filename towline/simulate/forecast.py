@@ -25,7 +25,7 @@ class ForecastConstraint:
     value: float
     limit: float
     unit: str
-    most: int
+    max_clusters: int
 
     @property
     def fits(self) -> bool:
@@ -38,23 +38,23 @@ class Forecast:
     """Forecast for a total of `clusters` on one replica, with its reasons."""
 
     clusters: int
-    grounds: Sequence[ForecastConstraint]
+    constraints: Sequence[ForecastConstraint]
 
     @property
     def fits(self) -> bool:
         """True if all values are within their limits."""
-        return all(ground.fits for ground in self.grounds)
+        return all(constraint.fits for constraint in self.constraints)
 
     @property
     def answer(self) -> str:
         """The forecast as a sentence."""
-        if not self.grounds:
+        if not self.constraints:
             return "no measurement of the cost of a cluster: run the scenario idle"
-        tightest = min(self.grounds, key=lambda ground: ground.most)
+        tightest = min(self.constraints, key=lambda constraint: constraint.max_clusters)
         word = "yes" if self.fits else "no"
         return (
             f"{word}: {self.clusters:,} clusters on one replica; the maximum is about "
-            f"{tightest.most:,}, limited by {tightest.need}"
+            f"{tightest.max_clusters:,}, limited by {tightest.need}"
         )
 
 
@@ -67,18 +67,18 @@ def forecast(outcomes: Sequence[ScenarioResult], clusters: int, limits: ReplicaL
         if "measured" in curve.lines
     }
     figures = {figure.name: figure.value for outcome in outcomes for figure in outcome.figures}
-    grounds = []
+    constraints = []
     if rest := curves.get("CPU of the control plane at rest"):
         line = linear_fit([(x, y / 1000) for x, y in rest])
-        grounds.append(_ground("CPU at rest", line, clusters, MAX_IDLE_CORES, "cores"))
+        constraints.append(_make_constraint("CPU at rest", line, clusters, MAX_IDLE_CORES, "cores"))
     if memory := curves.get("Memory of the control plane"):
         line = linear_fit([(x, y * 1e6) for x, y in memory])
-        grounds.append(_ground("memory", line, clusters, limits.memory, "bytes"))
+        constraints.append(_make_constraint("memory", line, clusters, limits.memory, "bytes"))
     for need, name, limit in _LINEAR_COSTS:
         if name in figures:
             line = (0.0, figures[name] / 1000)
-            grounds.append(_ground(need, line, clusters, limit, "s"))
-    return Forecast(clusters, grounds)
+            constraints.append(_make_constraint(need, line, clusters, limit, "s"))
+    return Forecast(clusters, constraints)
 
 
 _LINEAR_COSTS = (
@@ -91,30 +91,32 @@ _LINEAR_COSTS = (
 )
 
 
-def _ground(
+def _make_constraint(
     need: str, line: tuple[float, float], clusters: int, limit: float, unit: str
 ) -> ForecastConstraint:
-    start, each = line
-    most = int((limit - start) / each) if each > 0 else 10**9
-    return ForecastConstraint(need, start + each * clusters, limit, unit, max(0, most))
+    start, per_cluster = line
+    max_clusters = int((limit - start) / per_cluster) if per_cluster > 0 else 10**9
+    return ForecastConstraint(
+        need, start + per_cluster * clusters, limit, unit, max(0, max_clusters)
+    )
 
 
 def as_json(result: Forecast) -> Mapping[str, object]:
     """Converts a forecast to JSON values."""
-    grounds = [
+    constraints = [
         {
-            "need": ground.need,
-            "value": ground.value,
-            "limit": ground.limit,
-            "unit": ground.unit,
-            "most": ground.most,
-            "fits": ground.fits,
+            "need": constraint.need,
+            "value": constraint.value,
+            "limit": constraint.limit,
+            "unit": constraint.unit,
+            "most": constraint.max_clusters,
+            "fits": constraint.fits,
         }
-        for ground in result.grounds
+        for constraint in result.constraints
     ]
     return {
         "clusters": result.clusters,
         "fits": result.fits,
         "answer": result.answer,
-        "grounds": grounds,
+        "grounds": constraints,
     }

@@ -76,17 +76,17 @@ class InterferenceResult:
         return Curve("Report to acknowledgement", "milliseconds", "% of reports", lines)
 
 
-async def measure_interference(stage: Simulation, trouble: Disturbance) -> InterferenceResult:
+async def measure_interference(stage: Simulation, disturb: Disturbance) -> InterferenceResult:
     """Measures disturbed windows, `plan.seconds` in total, and calm windows around them."""
-    found = InterferenceResult([await _window(stage)])
+    result = InterferenceResult([await _measure_window(stage)])
     for _ in range(_ROUNDS):
-        async with trouble():
-            found.troubled.append(await _window(stage))
-        found.calm.append(await _window(stage))
-    return found
+        async with disturb():
+            result.troubled.append(await _measure_window(stage))
+        result.calm.append(await _measure_window(stage))
+    return result
 
 
-async def _window(stage: Simulation) -> MeasurementWindow:
+async def _measure_window(stage: Simulation) -> MeasurementWindow:
     before, began = stage.hub.gauge.read().cpu, time.monotonic()
     took = await stage.probe(stage.plan.seconds / _ROUNDS, _RATE)
     used = stage.hub.gauge.read().cpu - before

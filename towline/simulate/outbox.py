@@ -11,7 +11,7 @@ from syncagent.ports import Merge, NumberedReport
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedReport:
     topic: str
     at_ms: int
     body: bytes
@@ -23,7 +23,7 @@ class MemoryOutbox:
     def __init__(self, clock: Clock, emptied: Callable[[], None]) -> None:
         self._clock = clock
         self._emptied = emptied
-        self._waiting: dict[int, _Waiting] = {}
+        self._queued: dict[int, _QueuedReport] = {}
         self._newest: dict[str, int] = {}
         self._sent: deque[NumberedReport] = deque()
         self._position = 0
@@ -33,31 +33,31 @@ class MemoryOutbox:
 
     def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
         """See `Outbox.put`."""
-        waiting = self._waiting.get(self._newest.get(topic, 0))
+        waiting = self._queued.get(self._newest.get(topic, 0))
         merged = merge(waiting.body, body) if waiting and merge else body
         if waiting and merged is not None:
-            del self._waiting[self._newest[topic]]
+            del self._queued[self._newest[topic]]
         self._position += 1
         now_ms = int(self._clock.now().timestamp() * 1000)
-        whole = body if merged is None else merged
-        self._waiting[self._position] = _Waiting(topic, now_ms, whole)
+        merged_body = body if merged is None else merged
+        self._queued[self._position] = _QueuedReport(topic, now_ms, merged_body)
         self._newest[topic] = self._position
         self._filled.set()
 
     def put_event(self, topic: str, body: bytes) -> None:
         """See `Outbox.put_event`."""
         position = self._newest.get(topic, 0)
-        waiting = self._waiting.get(position)
+        waiting = self._queued.get(position)
         if waiting is None:
             self.put(topic, body)
         else:
-            self._waiting[position] = replace(waiting, body=body)
+            self._queued[position] = replace(waiting, body=body)
 
     def trim(self, group: str, most: int) -> None:
         """See `Outbox.trim`."""
-        inside = [p for p, one in self._waiting.items() if one.topic.startswith(f"{group}/")]
+        inside = [p for p, one in self._queued.items() if one.topic.startswith(f"{group}/")]
         for position in inside[: max(0, len(inside) - most)]:
-            topic = self._waiting.pop(position).topic
+            topic = self._queued.pop(position).topic
             if self._newest.get(topic) == position:
                 del self._newest[topic]
 
@@ -77,7 +77,7 @@ class MemoryOutbox:
     @property
     def unacknowledged(self) -> int:
         """Number of reports that the control plane has not acknowledged."""
-        return len(self._waiting) + len(self._sent)
+        return len(self._queued) + len(self._sent)
 
     def sent(self) -> list[NumberedReport]:
         """See `Outbox.sent`."""
@@ -86,14 +86,14 @@ class MemoryOutbox:
     def take(self, limit: int) -> list[NumberedReport]:
         """See `Outbox.take`."""
         taken = []
-        for position in list(islice(self._waiting, limit)):
-            report = self._waiting.pop(position)
+        for position in list(islice(self._queued, limit)):
+            report = self._queued.pop(position)
             if self._newest.get(report.topic) == position:
                 del self._newest[report.topic]
             self._number += 1
             taken.append(NumberedReport(self._number, report.at_ms, report.body))
         self._sent.extend(taken)
-        if not self._waiting:
+        if not self._queued:
             self._filled.clear()
         return taken
 

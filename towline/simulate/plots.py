@@ -42,7 +42,7 @@ def _grid(right: float, top: float) -> list[str]:
     parts = []
     for number in range(_TICKS + 1):
         part = number / _TICKS
-        x, y = _place((right * part, top * part), right, top)
+        x, y = _to_pixels((right * part, top * part), right, top)
         parts.append(
             f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}" '
             'stroke="#e5e7eb" fill="none"/>'
@@ -53,7 +53,9 @@ def _grid(right: float, top: float) -> list[str]:
 
 
 def _line(line: Points, right: float, top: float, colour: str) -> str:
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(point, right, top) for point in line))
+    places = " ".join(
+        f"{x:.1f},{y:.1f}" for x, y in (_to_pixels(point, right, top) for point in line)
+    )
     return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
 
 
@@ -63,7 +65,7 @@ def _legend(number: int, name: str, colour: str) -> str:
     return _text(x, y, name, anchor="end", colour=colour)
 
 
-def _place(point: tuple[float, float], right: float, top: float) -> tuple[float, float]:
+def _to_pixels(point: tuple[float, float], right: float, top: float) -> tuple[float, float]:
     x = _LEFT + point[0] / right * (_WIDTH - _LEFT - _RIGHT)
     y = _HEIGHT - _BOTTOM - point[1] / top * (_HEIGHT - _TOP - _BOTTOM)
     return x, y

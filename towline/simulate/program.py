@@ -76,7 +76,7 @@ async def start_simulation(
 ) -> AsyncGenerator[Simulation, None]:
     """Creates a stage without agents; cleans up after the block."""
     async with AsyncExitStack() as ends:
-        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-crowds-")))
+        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-simulate-")))
         own = None
         if hub is None:
             say("starting a control plane")
@@ -85,12 +85,14 @@ async def start_simulation(
         group = ends.enter_context(ProcessGroup())
         prefix = f"simulated-{new_id(SystemClock().now())[-8:]}"
         fleet = SimulatedFleet(hub.client(), prefix)
-        crowds = [await WorkerProcess.start(group, folder / "crowds.log") for _ in range(processes)]
+        workers = [
+            await WorkerProcess.start(group, folder / "workers.log") for _ in range(processes)
+        ]
         try:
-            yield Simulation(hub, fleet, crowds, plan, say, own)
+            yield Simulation(hub, fleet, workers, plan, say, own)
         finally:
-            for crowd in crowds:
-                await crowd.stop()
+            for worker in workers:
+                await worker.stop()
             if own is None and fleet.clusters:
                 _remove_clusters(fleet, say)
 

@@ -47,20 +47,20 @@ class ChurnRecorder:
     refused: str = ""
     changes: list[RecordedChange] = field(default_factory=list)
     _numbers: dict[ObjectKey, int] = field(default_factory=dict)
-    _known: dict[ObjectKey, ObservedComponent] = field(default_factory=dict)
+    _components: dict[ObjectKey, ObservedComponent] = field(default_factory=dict)
 
-    def take(self, sighting: Observation) -> None:
+    def take(self, observation: Observation) -> None:
         """See `syncagent.ports.Sink`."""
-        match sighting:
+        match observation:
             case ObjectSeen(api, live):
-                self._seen(api, live)
+                self._on_seen(api, live)
             case ObjectGone(api, live):
-                self._gone(api, ref_of(live).key)
+                self._on_gone(api, ref_of(live).key)
             case WatchListed(api, _, keys):
-                missed = [key for key in self._known if key[:2] == (api.group, api.kind)]
+                missed = [key for key in self._components if key[:2] == (api.group, api.kind)]
                 for key in missed:
                     if key not in keys:
-                        self._gone(api, key)
+                        self._on_gone(api, key)
                 self.listed.add(api)
             case WatchRefused(api, _, reason):
                 self.refused = f"cannot list {api}: {reason}"
@@ -74,21 +74,23 @@ class ChurnRecorder:
         """Returns the recording until now."""
         full = len(self.changes) >= MAX_CHANGES
         seconds = self.changes[-1].at if full else self._elapsed()
-        return ChurnRecording(max(seconds, _MIN_DURATION_S), len(self._known), tuple(self.changes))
+        return ChurnRecording(
+            max(seconds, _MIN_DURATION_S), len(self._components), tuple(self.changes)
+        )
 
-    def _seen(self, api: GroupVersionKind, live: KubeObject) -> None:
+    def _on_seen(self, api: GroupVersionKind, live: KubeObject) -> None:
         component = child_of(live)
         key = component.ref.key
-        if self._known.get(key) != component:
-            self._known[key] = component
-            self._note(api, key, component)
+        if self._components.get(key) != component:
+            self._components[key] = component
+            self._record_change(api, key, component)
 
-    def _gone(self, api: GroupVersionKind, key: ObjectKey) -> None:
-        component = self._known.pop(key, None)
+    def _on_gone(self, api: GroupVersionKind, key: ObjectKey) -> None:
+        component = self._components.pop(key, None)
         if component is not None:
-            self._note(api, key, component, gone=True)
+            self._record_change(api, key, component, gone=True)
 
-    def _note(
+    def _record_change(
         self,
         api: GroupVersionKind,
         key: ObjectKey,

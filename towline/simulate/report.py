@@ -30,20 +30,20 @@ def rows(outcomes: Sequence[ScenarioResult]) -> list[JsonObject]:
     ]
 
 
-def document(outcomes: Sequence[ScenarioResult], after: Forecast | None) -> JsonObject:
+def document(outcomes: Sequence[ScenarioResult], prediction: Forecast | None) -> JsonObject:
     """Converts outcomes and forecast to JSON values."""
     scenarios = [asdict(outcome) for outcome in outcomes]
-    return {"scenarios": scenarios, "forecast": as_json(after) if after else None}
+    return {"scenarios": scenarios, "forecast": as_json(prediction) if prediction else None}
 
 
-def html(title: str, outcomes: Sequence[ScenarioResult], after: Forecast | None) -> str:
+def html(title: str, outcomes: Sequence[ScenarioResult], prediction: Forecast | None) -> str:
     """Formats a self-contained HTML page."""
     parts = [
         f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>",
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>",
     ]
-    if after is not None:
-        parts += [f"<p><b>{escape(after.answer)}</b></p>", _grounds(after)]
+    if prediction is not None:
+        parts += [f"<p><b>{escape(prediction.answer)}</b></p>", _constraints_table(prediction)]
     for outcome in outcomes:
         parts += [f"<h2>{escape(outcome.scenario)}</h2>", _table(outcome.figures)]
         parts += [svg(curve) for curve in outcome.curves]
@@ -60,11 +60,11 @@ def _table(figures: Sequence[Figure]) -> str:
     return "<table>" + "\n".join(lines) + "</table>"
 
 
-def _grounds(after: Forecast) -> str:
+def _constraints_table(prediction: Forecast) -> str:
     lines = [
-        f"<tr><td>{escape(ground.need)}<td class=n>{ground.value:,.4g}"
-        f"<td>of {ground.limit:,.4g} {ground.unit}"
-        f"<td>enough for {ground.most:,} clusters"
-        for ground in after.grounds
+        f"<tr><td>{escape(constraint.need)}<td class=n>{constraint.value:,.4g}"
+        f"<td>of {constraint.limit:,.4g} {constraint.unit}"
+        f"<td>enough for {constraint.max_clusters:,} clusters"
+        for constraint in prediction.constraints
     ]
     return "<table>" + "\n".join(lines) + "</table>"

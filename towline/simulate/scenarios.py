@@ -30,7 +30,7 @@ _HOUR = 3600.0
 
 async def onboard(stage: Simulation) -> ScenarioResult:
     """Registers and connects all clusters at once."""
-    figures = await _joined(stage, stage.plan.clusters)
+    figures = await _connect_clusters(stage, stage.plan.clusters)
     if not figures:
         raise Invalid("onboard must run before scenarios that need agents")
     return ScenarioResult("onboard", figures)
@@ -48,10 +48,10 @@ async def idle(stage: Simulation) -> ScenarioResult:
     for size in sizes:
         if size < stage.size:
             continue
-        joined = await _joined(stage, size) or joined
+        joined = await _connect_clusters(stage, size) or joined
         await asyncio.sleep(_SETTLE_S)
         stage.say(f"watching {size} idle agents for {stage.plan.seconds:.0f} s")
-        used, sent, received = await _at_rest(stage)
+        used, sent, received = await _measure_idle(stage)
         hourly = (sent + received) / size / stage.plan.seconds * _HOUR
         cpu.append((float(size), 1000 * used / stage.plan.seconds))
         memory.append((float(size), stage.hub.gauge.read().memory / 1e6))
@@ -94,27 +94,27 @@ async def noisy(stage: Simulation) -> ScenarioResult:
 
     Each round uses another, fresh agent, so that its first burst counts too.
     """
-    loud = stage.crowds[0]
+    loud = stage.workers[0]
     names = cycle(loud.names)
     stage.say(f"one agent reports {stage.plan.noise:.0f} changes per second, with pauses")
 
     @asynccontextmanager
     async def talking() -> AsyncGenerator[None]:
         name = next(names)
-        await loud.ask("noise", agents=[name], rate=stage.plan.noise)
+        await loud.send_command("noise", agents=[name], rate=stage.plan.noise)
         try:
             yield
         finally:
-            await loud.ask("noise", agents=[], rate=0.0)
-            await loud.ask("renew", agents=[name])
-        await stage.until_linked()
+            await loud.send_command("noise", agents=[], rate=0.0)
+            await loud.send_command("renew", agents=[name])
+        await stage.wait_linked()
 
-    found = await measure_interference(stage, talking)
+    result = await measure_interference(stage, talking)
     figures = [
-        *found.figures("with a noisy agent"),
-        Figure("control plane's CPU for the noisy agent", found.cpu, "mCPU"),
+        *result.figures("with a noisy agent"),
+        Figure("control plane's CPU for the noisy agent", result.cpu, "mCPU"),
     ]
-    return ScenarioResult("noisy", figures, [found.curve()])
+    return ScenarioResult("noisy", figures, [result.curve()])
 
 
 async def churn(stage: Simulation) -> ScenarioResult:
@@ -135,23 +135,25 @@ async def churn(stage: Simulation) -> ScenarioResult:
             reported += await stage.churn(None) - before
             took += time.monotonic() - began
 
-    found = await measure_interference(stage, playing)
+    result = await measure_interference(stage, playing)
     figures = [
         Figure("churn, changes reported per second", reported / took, ""),
-        Figure("churn, control plane's CPU per agent", found.cpu / stage.size, "mCPU"),
-        *found.figures("during churn"),
+        Figure("churn, control plane's CPU per agent", result.cpu / stage.size, "mCPU"),
+        *result.figures("during churn"),
     ]
-    return ScenarioResult("churn", figures, [found.curve()])
+    return ScenarioResult("churn", figures, [result.curve()])
 
 
 async def hung(stage: Simulation) -> ScenarioResult:
     """Measures report latencies while 30 % of the agents accept data but never respond."""
 
     async def stand_still() -> None:
-        stage.crowds[0].hang()
+        stage.workers[0].hang()
         await asyncio.Event().wait()
 
-    return await _disturbed(stage, "hung", f"{len(stage.crowds[0].names)} agents hang", stand_still)
+    return await _measure_disturbed(
+        stage, "hung", f"{len(stage.workers[0].names)} agents hang", stand_still
+    )
 
 
 async def slow(stage: Simulation) -> ScenarioResult:
@@ -160,12 +162,14 @@ async def slow(stage: Simulation) -> ScenarioResult:
 
     async def stop_and_go() -> None:
         while True:
-            stage.crowds[0].hang()
+            stage.workers[0].hang()
             await asyncio.sleep(rest)
-            stage.crowds[0].go_on()
+            stage.workers[0].go_on()
             await asyncio.sleep(awake)
 
-    return await _disturbed(stage, "slow", f"{len(stage.crowds[0].names)} read slowly", stop_and_go)
+    return await _measure_disturbed(
+        stage, "slow", f"{len(stage.workers[0].names)} read slowly", stop_and_go
+    )
 
 
 async def flapping(stage: Simulation) -> ScenarioResult:
@@ -175,9 +179,9 @@ async def flapping(stage: Simulation) -> ScenarioResult:
     began, cuts, linked = time.monotonic(), 0, []
     while (at := time.monotonic() - began) < stage.plan.seconds:
         linked.append((at, await stage.linked()))
-        cuts += await stage.cut(_FLAP_SHARE)
+        cuts += await stage.close_connections(_FLAP_SHARE)
         await asyncio.sleep(_CUT_EVERY_S)
-    back = await stage.until_linked()
+    back = await stage.wait_linked()
     used = stage.hub.gauge.read().cpu - before
     figures = [
         Figure("connections cut", float(cuts), ""),
@@ -197,8 +201,8 @@ async def storm(stage: Simulation) -> ScenarioResult:
         stage.hub = stage.own.hub
     else:
         stage.say("cutting all connections")
-        await stage.cut(1.0)
-    back = await stage.returning()
+        await stage.close_connections(1.0)
+    back = await stage.record_reconnection()
     curve = Curve("Back after the storm", "seconds", _LINKED, {"linked": back})
     return ScenarioResult(
         "storm", [Figure(f"all {stage.size} agents back", back[-1][0], "s", 20.0)], [curve]
@@ -219,20 +223,22 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 
 
-async def _joined(stage: Simulation, size: int) -> list[Figure]:
+async def _connect_clusters(stage: Simulation, size: int) -> list[Figure]:
     """Registers and connects clusters up to `size`; returns no figures if none were missing."""
-    before, more = stage.hub.gauge.read(), size - stage.size
-    if more <= 0:
+    before, missing = stage.hub.gauge.read(), size - stage.size
+    if missing <= 0:
         return []
     took = await stage.grow(size)
     used = stage.hub.gauge.read().cpu - before.cpu
     return [
-        Figure(f"connect {more} agents", took, "s", 10.0),
-        Figure("register and connect, control plane's CPU per cluster", 1000 * used / more, "ms"),
+        Figure(f"connect {missing} agents", took, "s", 10.0),
+        Figure(
+            "register and connect, control plane's CPU per cluster", 1000 * used / missing, "ms"
+        ),
     ]
 
 
-async def _at_rest(stage: Simulation) -> tuple[float, int, int]:
+async def _measure_idle(stage: Simulation) -> tuple[float, int, int]:
     """Measures CPU seconds, bytes sent and bytes received for the plan's duration."""
     before, (sent, received) = stage.hub.gauge.read(), await stage.traffic()
     await asyncio.sleep(stage.plan.seconds)
@@ -240,7 +246,7 @@ async def _at_rest(stage: Simulation) -> tuple[float, int, int]:
     return after.cpu - before.cpu, now_sent - sent, now_received - received
 
 
-async def _disturbed(
+async def _measure_disturbed(
     stage: Simulation, name: str, text: str, disturb: Callable[[], Awaitable[None]]
 ) -> ScenarioResult:
     """Compares report latencies of quiet agents with and without disturbed agents."""
@@ -250,19 +256,19 @@ async def _disturbed(
     @asynccontextmanager
     async def disturbing() -> AsyncGenerator[None]:
         tasks = Tasks(name)
-        tasks.spawn("disturb", _awaited(disturb))
+        tasks.spawn("disturb", _as_coroutine(disturb))
         try:
             yield
         finally:
             await tasks.stop()
-            stage.crowds[0].go_on()
-        backs.append(await stage.until_linked())
+            stage.workers[0].go_on()
+        backs.append(await stage.wait_linked())
 
-    found = await measure_interference(stage, disturbing)
-    figures = found.figures(f"with {name} agents")
+    result = await measure_interference(stage, disturbing)
+    figures = result.figures(f"with {name} agents")
     figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
-    return ScenarioResult(name, figures, [found.curve()])
+    return ScenarioResult(name, figures, [result.curve()])
 
 
-async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+async def _as_coroutine(work: Callable[[], Awaitable[None]]) -> None:
     await work()

@@ -36,11 +36,11 @@ class SimulationPlan:
 
 @dataclass(slots=True)
 class Simulation:
-    """State of a run. Scenarios disturb only the agents of `crowds[0]`, `HUNG_SHARE` of all."""
+    """State of a run. Scenarios disturb only the agents of `workers[0]`, `HUNG_SHARE` of all."""
 
     hub: ControlPlaneAddresses
     fleet: SimulatedFleet
-    crowds: list[WorkerProcess]
+    workers: list[WorkerProcess]
     plan: SimulationPlan
     say: PrintProgress
     own: TemporaryControlPlane | None = None
@@ -56,80 +56,87 @@ class Simulation:
     @property
     def quiet(self) -> list[str]:
         """Ids of agents that no scenario disturbs."""
-        return [name for crowd in self.crowds[1:] for name in crowd.names]
+        return [name for worker in self.workers[1:] for name in worker.names]
 
     async def grow(self, size: int) -> float:
         """Registers and connects clusters up to `size`; returns the seconds to connect.
 
         Unavailable: some did not connect in time.
         """
-        more = size - self.size
-        if more <= 0:
+        missing = size - self.size
+        if missing <= 0:
             return 0.0
-        self.say(f"registering {more} clusters")
-        made = await asyncio.to_thread(self.fleet.register, more)
+        self.say(f"registering {missing} clusters")
+        made = await asyncio.to_thread(self.fleet.register, missing)
         agents = [{"id": cluster["id"], "token": cluster["deployToken"]} for cluster in made]
-        self.say(f"connecting {more} agents")
+        self.say(f"connecting {missing} agents")
         began = time.monotonic()
         await asyncio.gather(
             *(
-                crowd.join(some, self.hub.authority, self.hub.agents, self.plan.patience)
-                for crowd, some in zip(self.crowds, self._spread(agents), strict=True)
-                if some
+                worker.join(share, self.hub.authority, self.hub.agents, self.plan.patience)
+                for worker, share in zip(self.workers, self._distribute(agents), strict=True)
+                if share
             )
         )
         took = time.monotonic() - began
-        await self.until_linked()
-        self.joins.append((more, took))
+        await self.wait_linked()
+        self.joins.append((missing, took))
         return took
 
-    async def snapshot(self, crowds: Collection[WorkerProcess] = ()) -> list[JsonObject]:
+    async def snapshot(self, workers: Collection[WorkerProcess] = ()) -> list[JsonObject]:
         """Asks the processes for the state of their agents."""
-        return await asyncio.gather(*(crowd.ask("snapshot") for crowd in crowds or self.crowds))
+        return await asyncio.gather(
+            *(worker.send_command("snapshot") for worker in workers or self.workers)
+        )
 
     async def traffic(self) -> tuple[int, int]:
         """Bytes sent and received over all connections."""
-        said = await asyncio.gather(*(crowd.ask("traffic") for crowd in self.crowds))
-        return sum_counts(said, "sent"), sum_counts(said, "received")
+        answers = await asyncio.gather(*(worker.send_command("traffic") for worker in self.workers))
+        return sum_counts(answers, "sent"), sum_counts(answers, "received")
 
-    async def cut(self, share: float) -> int:
+    async def close_connections(self, share: float) -> int:
         """Closes a share of all connections; returns the number."""
         return sum_counts(
-            await asyncio.gather(*(crowd.ask("cut", share=share) for crowd in self.crowds)), "cut"
+            await asyncio.gather(
+                *(worker.send_command("cut", share=share) for worker in self.workers)
+            ),
+            "cut",
         )
 
     async def churn(self, file: Path | None) -> int:
         """Starts replaying a recording; None stops it. Returns the changes reported before."""
-        asked = (crowd.ask("churn", file=str(file or "")) for crowd in self.crowds)
-        return sum_counts(await asyncio.gather(*asked), "changes")
+        requests = (worker.send_command("churn", file=str(file or "")) for worker in self.workers)
+        return sum_counts(await asyncio.gather(*requests), "changes")
 
     async def probe(self, seconds: float, rate: float = 30.0) -> list[float]:
         """Measures seconds from report to acknowledgement of `rate` quiet agents per second."""
-        crowds = self.crowds[1:]
-        said = await asyncio.gather(
+        workers = self.workers[1:]
+        answers = await asyncio.gather(
             *(
-                crowd.ask("probe", agents=crowd.names, seconds=seconds, rate=rate / len(crowds))
-                for crowd in crowds
+                worker.send_command(
+                    "probe", agents=worker.names, seconds=seconds, rate=rate / len(workers)
+                )
+                for worker in workers
             )
         )
-        return [took for answer in said for took in answer["took"]]
+        return [took for answer in answers for took in answer["took"]]
 
-    async def until_linked(self) -> float:
+    async def wait_linked(self) -> float:
         """Waits until every agent is connected; returns the seconds. Raises Unavailable."""
-        return (await self.returning())[-1][0]
+        return (await self.record_reconnection())[-1][0]
 
-    async def returning(self) -> list[tuple[float, float]]:
+    async def record_reconnection(self) -> list[tuple[float, float]]:
         """Returns seconds and per cent of connected agents, until all are connected.
 
         Unavailable: not all connected in time.
         """
-        began, seen = time.monotonic(), []
+        began, samples = time.monotonic(), []
         while True:
             part = await self.linked()
-            seen.append((time.monotonic() - began, part))
+            samples.append((time.monotonic() - began, part))
             if part >= 100:
-                return seen
-            if seen[-1][0] > self.plan.patience:
+                return samples
+            if samples[-1][0] > self.plan.patience:
                 raise Unavailable(f"not all agents connected within {self.plan.patience:.0f} s")
             await asyncio.sleep(_POLL_S)
 
@@ -149,26 +156,26 @@ class Simulation:
         self.say(f"deploying a service to {len(new)} clusters")
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.deploy, new)
-        await self.wait_reported({service["id"] for service in new}, began, self.crowds)
+        await self.wait_reported({service["id"] for service in new}, began, self.workers)
         self.deployed = self.size
         return time.monotonic() - began
 
     async def commit(
-        self, names: Collection[str] = (), crowds: Collection[WorkerProcess] = ()
+        self, names: Collection[str] = (), workers: Collection[WorkerProcess] = ()
     ) -> list[float]:
         """Commits to all; returns the seconds until each of `names` (default: all) reported it.
 
-        `crowds`: ask only these processes. Unavailable: it takes too long.
+        `workers`: ask only these processes. Unavailable: it takes too long.
         """
-        await self.snapshot(crowds)
+        await self.snapshot(workers)
         wanted = set(names) or {cluster["id"] for cluster in self.fleet.clusters}
         await asyncio.to_thread(self.fleet.commit, next(self.versions))
         began = time.monotonic()
-        await asyncio.to_thread(self.fleet.hint)
-        return await self.wait_reported(wanted, began, crowds or self.crowds)
+        await asyncio.to_thread(self.fleet.request_poll)
+        return await self.wait_reported(wanted, began, workers or self.workers)
 
     async def wait_reported(
-        self, wanted: set[str], began: float, crowds: Collection[WorkerProcess]
+        self, wanted: set[str], began: float, workers: Collection[WorkerProcess]
     ) -> list[float]:
         """Waits until all of `wanted` report a new state; returns seconds since `began`.
 
@@ -182,13 +189,13 @@ class Simulation:
                     f"within {self.plan.patience:.0f} s"
                 )
             await asyncio.sleep(_POLL_S)
-            for said in await self.snapshot(crowds):
-                reported |= {row[0]: row[5] - began for row in said["settled"]}
+            for answers in await self.snapshot(workers):
+                reported |= {row[0]: row[5] - began for row in answers["settled"]}
         return [reported[name] for name in wanted]
 
-    def _spread(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:
+    def _distribute(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:
         """Distributes agents to processes."""
         first = round(len(agents) * HUNG_SHARE)
-        others = len(self.crowds) - 1
+        others = len(self.workers) - 1
         rest = agents[first:]
         return [agents[:first], *(rest[at::others] for at in range(others))]

@@ -41,14 +41,14 @@ class ProcessUsage:
     def read(self) -> Usage:
         """See `UsageReader.read`."""
         try:
-            used, children = [_usage(self.pid)], _children(self.pid)
+            usages, children = [_usage(self.pid)], _children(self.pid)
         except OSError as error:
             raise Unavailable(f"cannot measure process {self.pid}: {error.strerror}") from None
         for child in children:
             # The child may have ended since.
             with suppress(OSError):
-                used.append(_usage(child))
-        return _sum(used)
+                usages.append(_usage(child))
+        return _sum(usages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class MetricsUsage:
         """See `UsageReader.read`; zeros without a URL."""
         if not self.url:
             return Usage(0.0, 0)
-        found = samples(self.url)
-        cpu = found.get("process_cpu_seconds_total", 0.0)
-        return Usage(cpu, int(found.get("process_resident_memory_bytes", 0.0)))
+        metrics = samples(self.url)
+        cpu = metrics.get("process_cpu_seconds_total", 0.0)
+        return Usage(cpu, int(metrics.get("process_resident_memory_bytes", 0.0)))
 
 
 def samples(url: str) -> dict[str, float]:
@@ -83,12 +83,12 @@ def _usage(pid: int) -> Usage:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         # A thread may have ended since.
         with suppress(OSError):
-            found += map(int, (task / "children").read_text().split())
-    return found
+            children += map(int, (task / "children").read_text().split())
+    return children
 
 
 def _sum(usages: list[Usage]) -> Usage:

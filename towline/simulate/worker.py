@@ -47,7 +47,7 @@ class AgentWorker:
         self._reported: dict[str, list[str]] = {}
         self._noise: Tasks | None = None
         self._churn: Tasks | None = None
-        self.tasks = Tasks("crowd")
+        self.tasks = Tasks("agents")
 
     async def join(
         self, agents: Sequence[JsonObject], ca: str, addresses: Sequence[str], patience: float
@@ -61,8 +61,8 @@ class AgentWorker:
             async with turn:
                 given = (agent_spec["id"], agent_spec["token"], authority, where, self._clock)
                 self._makers[agent_spec["id"]] = partial(SimulatedAgent, *given)
-                agent = self._begin(agent_spec["id"])
-                await self._until(lambda: agent.link.has_been_linked)
+                agent = self._start_agent(agent_spec["id"])
+                await self._wait_until(lambda: agent.link.has_been_linked)
 
         began = self._clock.monotonic()
         try:
@@ -111,7 +111,7 @@ class AgentWorker:
             self._running[name].cancel()
             await asyncio.wait({self._running[name]})
             self._reported.pop(name, None)
-            self._begin(name)
+            self._start_agent(name)
         return self._counts()
 
     async def churn(self, file: str) -> JsonObject:
@@ -124,7 +124,7 @@ class AgentWorker:
             recording = read(Path(file))
             self._churn = Tasks("churn")
             for agent in self._agents.values():
-                self._churn.spawn(agent.name, self._play(agent, recording))
+                self._churn.spawn(agent.name, self._replay(agent, recording))
         return {"changes": before}
 
     async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> JsonObject:
@@ -144,20 +144,20 @@ class AgentWorker:
             await self._clock.sleep(1 / rate)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
-                await self._until(lambda: len(took) == sent)
+                await self._wait_until(lambda: len(took) == sent)
         await work.stop()
         return {"took": took}
 
     async def _probe(self, agent: SimulatedAgent, took: list[float]) -> None:
         began = self._clock.monotonic()
-        self._drift(agent)
+        self._report_drift(agent)
         try:
             while agent.outbox.unacknowledged:
                 await self._clock.sleep(0.001)
         finally:
             took.append(self._clock.monotonic() - began)
 
-    async def _play(self, agent: SimulatedAgent, recording: ChurnRecording) -> None:
+    async def _replay(self, agent: SimulatedAgent, recording: ChurnRecording) -> None:
         began = self._clock.monotonic() - random.uniform(0, recording.seconds)
         for turn in count():
             for change in recording.changes:
@@ -172,16 +172,16 @@ class AgentWorker:
         while True:
             due = int((self._clock.monotonic() - began) * rate)
             for _ in range(due - done):
-                self._drift(agent)
+                self._report_drift(agent)
             done = due
             await self._clock.sleep(max(_POLL_S, 1 / rate))
 
-    def _begin(self, name: str) -> SimulatedAgent:
+    def _start_agent(self, name: str) -> SimulatedAgent:
         agent = self._agents[name] = self._makers[name]()
         self._running[name] = self.tasks.spawn(name, agent.run())
         return agent
 
-    def _drift(self, agent: SimulatedAgent) -> None:
+    def _report_drift(self, agent: SimulatedAgent) -> None:
         self._reported.setdefault(agent.name, []).append(agent.cluster.drift())
 
     def _counts(self) -> JsonObject:
@@ -193,7 +193,7 @@ class AgentWorker:
             "waiting": sum(agent.outbox.unacknowledged for agent in agents),
         }
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self._clock.sleep(_JOIN_POLL_S)
 
@@ -211,10 +211,10 @@ def _applied_row(name: str, state: AppliedState) -> list[object]:
 
 
 async def _serve() -> None:
-    crowd = AgentWorker(SystemClock())
-    verbs = {
-        verb: cast(Callable[..., Coroutine[object, object, JsonObject]], getattr(crowd, verb))
-        for verb in (
+    worker = AgentWorker(SystemClock())
+    commands = {
+        name: cast(Callable[..., Coroutine[object, object, JsonObject]], getattr(worker, name))
+        for name in (
             "join",
             "snapshot",
             "held",
@@ -230,8 +230,8 @@ async def _serve() -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        asked = orjson.loads(line)
-        answer = await verbs[asked.pop("do")](**asked)
+        arguments = orjson.loads(line)
+        answer = await commands[arguments.pop("do")](**arguments)
         sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
         sys.stdout.buffer.flush()
     # Closing thousands of channels takes long, and their result does not matter.

@@ -22,7 +22,7 @@ class WorkerProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.names: list[str] = []
 
     @classmethod
@@ -45,13 +45,13 @@ class WorkerProcess:
         """Id of the process."""
         return self._process.pid
 
-    async def ask(self, do: str, **more: object) -> JsonObject:
+    async def send_command(self, command: str, **arguments: object) -> JsonObject:
         """Sends a command and returns the response. Unavailable: the process ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        async with self._turn:
+        async with self._lock:
             try:
-                self._process.stdin.write(orjson.dumps({"do": do, **more}) + b"\n")
+                self._process.stdin.write(orjson.dumps({"do": command, **arguments}) + b"\n")
                 await self._process.stdin.drain()
                 line = await self._process.stdout.readline()
             except OSError:
@@ -67,10 +67,12 @@ class WorkerProcess:
         addresses: Sequence[str],
         patience: float = 120.0,
     ) -> JsonObject:
-        """Starts agents and waits until they are connected; see `crowd.Crowd.join`."""
+        """Starts agents and waits until they are connected; see `worker.AgentWorker.join`."""
         self.names += [agent["id"] for agent in agents]
-        given = [dict(agent) for agent in agents]
-        return await self.ask("join", agents=given, ca=ca, addresses=addresses, patience=patience)
+        agent_data = [dict(agent) for agent in agents]
+        return await self.send_command(
+            "join", agents=agent_data, ca=ca, addresses=addresses, patience=patience
+        )
 
     def hang(self) -> None:
         """Pauses the process with all connections open, until `go_on`."""

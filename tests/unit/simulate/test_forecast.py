@@ -40,7 +40,7 @@ def test_the_answer_and_what_it_hangs_on(
 
 def test_the_lines_are_those_through_the_points() -> None:
     after = forecast([IDLE, COMMIT], 1000, ReplicaLimits(memory=2e9))
-    found = {one.need: (round(one.value, 6), one.most) for one in after.grounds}
+    found = {one.need: (round(one.value, 6), one.max_clusters) for one in after.constraints}
     assert found == {
         "CPU at rest": (0.21, 2450),
         "memory": (350e6, 9250),

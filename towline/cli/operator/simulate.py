@@ -178,5 +178,6 @@ def _tell(outcomes: Sequence[object], options: SimulationOptions, output: Format
     show(report.rows(outcomes), _COLUMNS, output, "figure")
     if after is not None:
         say(after.answer)
-        for ground in after.grounds:
-            say(f"  {ground.need}: {ground.value:,.4g} of {ground.limit:,.4g} {ground.unit}")
+        for constraint in after.constraints:
+            value, limit = f"{constraint.value:,.4g}", f"{constraint.limit:,.4g}"
+            say(f"  {constraint.need}: {value} of {limit} {constraint.unit}")
