@@ -123,9 +123,9 @@ class Query(
         """
         clusters, actor = info.context[Clusters], info.context.actor
         row = await clusters.get(actor, id, handle)
-        asked = "deployToken" in selected_fields(info)
+        is_token_selected = "deployToken" in selected_fields(info)
         return await cluster_type(
-            info, row, await clusters.deploy_token(actor, row.id) if asked else None
+            info, row, await clusters.deploy_token(actor, row.id) if is_token_selected else None
         )
 
     @strawberry.field
@@ -151,7 +151,7 @@ class Query(
             health: Only clusters with this connection state.
             order: Sort order. Default: `CREATED`.
         """
-        asked = relay.page_query(
+        query = relay.page_query(
             first,
             after,
             q,
@@ -163,11 +163,11 @@ class Query(
             order="handle" if order is relay.ListOrder.NAME else "id",
             project_id=project_id,
         )
-        page = await info.context[Clusters].page(info.context.actor, asked, health)
+        page = await info.context[Clusters].page(info.context.actor, query, health)
         nodes = list(
             (await cluster_types(info.context, page.items, selected_fields(info))).values()
         )
-        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+        return relay.connection(nodes, page.more, query, lambda node: node.id, page.count)
 
     git_repository = GIT.get
     """A Git repository, by ID or URL."""
@@ -227,7 +227,7 @@ class Query(
             status: Only services with one of these states.
             order: Sort order. Default: `CREATED`.
         """
-        asked = relay.page_query(
+        query = relay.page_query(
             first,
             after,
             q,
@@ -242,9 +242,9 @@ class Query(
             project_id=project_id,
             status_code=status_codes_of(status) if status else None,
         )
-        page = await info.context[Services].page(info.context.actor, asked)
+        page = await info.context[Services].page(info.context.actor, query)
         nodes = await service_types(info, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+        return relay.connection(nodes, page.more, query, lambda node: node.id, page.count)
 
     @strawberry.field
     async def revisions(
@@ -255,9 +255,9 @@ class Query(
         after: str | None = None,
     ) -> relay.Connection[RevisionType]:
         """Revisions of a service, newest first."""
-        asked = relay.page_query(first, after)
-        page = await info.context[Services].revisions(info.context.actor, service_id, asked)
-        return relay.connection_of(page, asked, RevisionType.of)
+        query = relay.page_query(first, after)
+        page = await info.context[Services].revisions(info.context.actor, service_id, query)
+        return relay.connection_of(page, query, RevisionType.of)
 
     @strawberry.field
     async def ledger(
@@ -269,9 +269,9 @@ class Query(
         cluster_id: strawberry.ID | None = None,
     ) -> relay.Connection[LedgerEvent]:
         """Deployment ledger, newest first."""
-        asked = relay.page_query(first, after, service_id=service_id, cluster_id=cluster_id)
-        page = await info.context[Services].history(info.context.actor, asked)
-        return relay.connection_of(page, asked, LedgerEvent.of)
+        query = relay.page_query(first, after, service_id=service_id, cluster_id=cluster_id)
+        page = await info.context[Services].history(info.context.actor, query)
+        return relay.connection_of(page, query, LedgerEvent.of)
 
     pipeline = PIPELINES.get(Pipelines.get)
     """A pipeline, by ID or name."""

@@ -30,17 +30,17 @@ class AuditLog(Protocol):
         """Returns the beginning and the end of each chain."""
         ...
 
-    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+    async def rows_after(self, kind: AuditKind, number: int, limit: int) -> list[AuditEntry]:
         """Returns the next rows of a chain after a number, in order."""
         ...
 
-    async def blocks(self, kind: AuditKind, number: int, most: int) -> list[IndexedBlock]:
+    async def blocks(self, kind: AuditKind, number: int, limit: int) -> list[IndexedBlock]:
         """Returns the blocks of the next rows of a chain after a number, with their indexes."""
         ...
 
-    async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
+    async def cut(self, kind: AuditKind, before: datetime, now: datetime, limit: int) -> int:
         """Removes the oldest blocks of a chain, up to the first with a newer row.
 
-        Removes at most `most` rows, but at least one block; returns the number of rows.
+        Removes at most `limit` rows, but at least one block; returns the number of rows.
         """
         ...

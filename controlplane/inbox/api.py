@@ -86,8 +86,8 @@ class InboxQuery:
         Args:
             first: Maximum number of items of each kind. Default: 50. Limit: 1,000.
         """
-        most = DEFAULT_OF_KIND if first is None else first
-        items = await info.context[Inbox].of_actor(info.context.actor, most)
+        limit = DEFAULT_OF_KIND if first is None else first
+        items = await info.context[Inbox].of_actor(info.context.actor, limit)
         return InboxType(
             total=items.total,
             has_more=items.has_more,

@@ -22,8 +22,8 @@ class NotificationStore(AppendOnlyRows[Notification], Protocol):
     """Notifications: written together with their cause, routed afterwards."""
 
     async def by_id(self, id: int) -> Notification | None:
-        found = await self.select(id=id)
-        return found[0] if found else None
+        rows = await self.select(id=id)
+        return rows[0] if rows else None
 
     async def add(self, row: Notification) -> int:
         """Appends a notification; returns its id."""
@@ -56,7 +56,7 @@ class NotificationStore(AppendOnlyRows[Notification], Protocol):
 class DeliveryStore(Rows[Delivery], Protocol):
     """Notifications that wait for delivery; claims are leases, fenced by the number of attempts."""
 
-    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+    async def claim(self, now: datetime, limit: int) -> list[Delivery]:
         """Claims due deliveries; after the lease expires, others may claim them again."""
         ...
 

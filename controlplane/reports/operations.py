@@ -226,10 +226,10 @@ async def _with_names(tx: Transaction, deployments: Sequence[Deployment]) -> Nam
 
 
 async def _services_by_ids(tx: Transaction, ids: set[str]) -> list[Service]:
-    found: list[Service] = []
+    services: list[Service] = []
     for batch in _batches(ids):
-        found += await tx[ServiceStore].by_ids(batch, deleted=True)
-    return found
+        services += await tx[ServiceStore].by_ids(batch, deleted=True)
+    return services
 
 
 async def _clusters_by_id(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:

@@ -83,11 +83,11 @@ class SqlSearch:
         if len(ids) > MAX_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
-            shown = list((await self._connection.execute(page)).scalars())
+            page_ids = list((await self._connection.execute(page)).scalars())
         else:
-            shown = [id for id in ids if after is None or id > after][: first + 1]
-        rows = await self._load_hits(shown[:first])
-        return SearchPage(tuple(rows), len(shown) > first, len(ids))
+            page_ids = [id for id in ids if after is None or id > after][: first + 1]
+        rows = await self._load_hits(page_ids[:first])
+        return SearchPage(tuple(rows), len(page_ids) > first, len(ids))
 
     def _has_rare_terms(self, search: ParsedSearch) -> bool:
         """Returns whether words and terms may match fewer rows together than PostgreSQL expects.

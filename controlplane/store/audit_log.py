@@ -95,17 +95,17 @@ class SqlAudit:
         result = await self._connection.execute(_CHAIN.order_by(audit_tables.audit_chains.c.kind))
         return [ChainHead(*row) for row in result]
 
-    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
-        last = number + most
-        blocks = await self._blocks_of(kind, number, most)
+    async def rows_after(self, kind: AuditKind, number: int, limit: int) -> list[AuditEntry]:
+        last = number + limit
+        blocks = await self._blocks_of(kind, number, limit)
         return [
             row
             for block in blocks
             for row in unpack(block, lambda row: number < row.number <= last)
         ]
 
-    async def blocks(self, kind: AuditKind, number: int, most: int) -> list[IndexedBlock]:
-        blocks = await self._blocks_of(kind, number, most)
+    async def blocks(self, kind: AuditKind, number: int, limit: int) -> list[IndexedBlock]:
+        blocks = await self._blocks_of(kind, number, limit)
         ids = [block.id for block in blocks]
         terms: dict[int, set[IndexTerm]] = {id: set() for id in ids}
         for some in chunks(ids):
@@ -114,10 +114,10 @@ class SqlAudit:
                 terms[id].add((field, value))
         return [(block, terms[block.id]) for block in blocks]
 
-    async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
+    async def cut(self, kind: AuditKind, before: datetime, now: datetime, limit: int) -> int:
         chain = (await self._ends({kind, kind_of(_EXPIRED)}))[kind]
         expired: list[AuditBlock] = []
-        for block in await self._blocks_of(kind, chain.floor, most):
+        for block in await self._blocks_of(kind, chain.floor, limit):
             if block.last_at >= before:
                 break
             expired.append(block)
@@ -135,11 +135,11 @@ class SqlAudit:
         await self.append([expiry_entry(chain, last, now)])
         return last.last_number - chain.floor
 
-    async def _blocks_of(self, kind: AuditKind, number: int, most: int) -> list[AuditBlock]:
+    async def _blocks_of(self, kind: AuditKind, number: int, limit: int) -> list[AuditBlock]:
         """Returns the blocks of the rows of a chain after a number."""
         blocks = audit_tables.audit_blocks.c
         wanted = _BLOCK.where(
-            blocks.kind == kind, blocks.last_number > number, blocks.first_number <= number + most
+            blocks.kind == kind, blocks.last_number > number, blocks.first_number <= number + limit
         )
         result = await self._connection.execute(wanted.order_by(blocks.last_number))
         return [_block(*row) for row in result]

@@ -41,8 +41,8 @@ class StreamQuery:
             cluster: Only requests to the cluster with this handle.
             user: Only requests of the user with this e-mail address.
         """
-        found = await info.context[OpenRequestOperations].page(info.context.actor, cluster, user)
-        return OpenStreams.of(found)
+        streams = await info.context[OpenRequestOperations].page(info.context.actor, cluster, user)
+        return OpenStreams.of(streams)
 
     @strawberry.field
     async def session_recording(

@@ -39,8 +39,8 @@ def selection_entry(
     selection = selection_of(command)
     assert selection is not None
     names = [str(ref) for ref in selection.objects]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    text = f"partial sync of {', '.join(names[:_NAMED])}{more}"
+    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    text = f"partial sync of {', '.join(names[:_NAMED])}{suffix}"
     reason = f": {message[:1000]}" if message else ""
     entry = LedgerEntry.of(
         service,

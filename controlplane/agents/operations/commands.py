@@ -173,13 +173,13 @@ class AgentCommands(ContextOperations):
     def _confirmation_entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
     ) -> LedgerEntry:
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
         entry = LedgerEntry.of(
             service,
             LedgerStage.CONFIRMED,
             self._context.clock.now(),
             actor=actor.shown_name,
-            message=f"deletion of {', '.join(names[:5])}{more}",
+            message=f"deletion of {', '.join(names[:5])}{suffix}",
         )
         return replace(entry, sequence=sequence, detail={"objects": names[:1000]})
 

@@ -88,9 +88,9 @@ class ReportBatch:
 
     async def reload_service(self, service_id: str) -> None:
         """Reads a service that was written outside of the batch."""
-        found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
-        if found is not None:
-            self.services[service_id] = found
+        service = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
+        if service is not None:
+            self.services[service_id] = service
 
     async def lock_service(self, service_id: str) -> Service | None:
         """The present state of a service with the batch's changes, locked until the transaction
@@ -100,8 +100,8 @@ class ReportBatch:
         """
         if service_id not in self.services:
             return None
-        found = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
-        return found.changed(**self._columns.get(service_id, {})) if found else None
+        service = await self.tx[ServiceStore].in_cluster(service_id, self.cluster_id)
+        return service.changed(**self._columns.get(service_id, {})) if service else None
 
     def change(self, service: Service, **columns: object) -> None:
         """Collects column changes of a service; later reports of the batch see them."""
@@ -123,8 +123,8 @@ class ReportBatch:
     async def reserve_mirrored(self) -> bool:
         """True if the cluster may show one more mirrored service, which then counts."""
         if self._mirrored is None:
-            found = await self.tx[ServiceStore].mirrored(self.cluster_id)
-            self._mirrored = len(found)
+            services = await self.tx[ServiceStore].mirrored(self.cluster_id)
+            self._mirrored = len(services)
         if self._mirrored >= self._limits.mirrored:
             self._mark_over_limit("services")
             return False
@@ -166,9 +166,9 @@ class ReportBatch:
         self._components += count
         return present
 
-    def _mark_over_limit(self, what: str) -> None:
+    def _mark_over_limit(self, noun: str) -> None:
         if not self.over_limit:
-            log.warning("cluster exceeds its report limits", cluster=self.cluster_id, what=what)
+            log.warning("cluster exceeds its report limits", cluster=self.cluster_id, what=noun)
         self.over_limit = True
 
     def alarm(self, before: str) -> str:

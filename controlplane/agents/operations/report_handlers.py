@@ -93,9 +93,9 @@ class ReportHandler(ContextOperations):
         )
         if service.spec.dry_run and body.planned is not None:
             await _save_plan(tx, DryRunResult(service.id, body.sequence, body.planned))
-        known = (service.observed.observed_generation, service.observed.phase)
-        is_news = known != (body.sequence, body.phase)
-        if is_news and body.phase in _STAGES:
+        previous = (service.observed.observed_generation, service.observed.phase)
+        is_new = previous != (body.sequence, body.phase)
+        if is_new and body.phase in _STAGES:
             batch.ledger.append(status_entry(service, body, at))
         changed.add((SERVICE, service.id))
 
@@ -219,15 +219,15 @@ class ReportHandler(ContextOperations):
         if not is_local_id(body.service_id):
             return
         id = mirrored_id(cluster_id, body.service_id)
-        known = await tx[ServiceStore].get(id, deleted=True)
-        if body.removed and known is not None:
-            batch.forget(known)
-            await delete_service_rows(tx, known)
-        elif not body.removed and (known is not None or await batch.reserve_mirrored()):
-            if not _is_late(known, body, at):
-                await _store_mirrored_service(tx, known, body, ClusterId(cluster_id), at)
+        stored = await tx[ServiceStore].get(id, deleted=True)
+        if body.removed and stored is not None:
+            batch.forget(stored)
+            await delete_service_rows(tx, stored)
+        elif not body.removed and (stored is not None or await batch.reserve_mirrored()):
+            if not _is_late(stored, body, at):
+                await _store_mirrored_service(tx, stored, body, ClusterId(cluster_id), at)
             await batch.reload_service(id)
-            entry = await _deployment_entry(batch, batch.services.get(id), known, body, at)
+            entry = await _deployment_entry(batch, batch.services.get(id), stored, body, at)
             batch.ledger.extend([entry] if entry else [])
         changed.update({(SERVICE, id), (CLUSTER, cluster_id)})
 

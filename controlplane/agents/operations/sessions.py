@@ -74,8 +74,8 @@ class ConnectionRecorder:
         clusters: list[Cluster | None] = []
         changes: dict[str, Columns] = {}
         async with self._context.store.write() as tx:
-            found = await tx[ClusterStore].lock({id for id, _ in agents})
-            before: dict[str, Cluster] = {cluster.id: cluster for cluster in found}
+            locked = await tx[ClusterStore].lock({id for id, _ in agents})
+            before: dict[str, Cluster] = {cluster.id: cluster for cluster in locked}
             after = dict(before)
             for id, agent in agents:
                 if id in after:

@@ -43,12 +43,12 @@ class OpenRequestOperations:
 
         Unavailable: it may be open on a replica that does not answer.
         """
-        found = await self._find_open(actor, StreamFilter(id=id))
-        if not found.streams and found.silent:
-            raise Unavailable(f"{_NOT_OPEN}; no answer from {', '.join(found.silent)}")
-        if not found.streams or self._sessions is None:
+        open_streams = await self._find_open(actor, StreamFilter(id=id))
+        if not open_streams.streams and open_streams.silent:
+            raise Unavailable(f"{_NOT_OPEN}; no answer from {', '.join(open_streams.silent)}")
+        if not open_streams.streams or self._sessions is None:
             raise NotFound(_NOT_OPEN)
-        stream = found.streams[0]
+        stream = open_streams.streams[0]
         async with self._context.change(actor, "endStream") as tx:
             target = f"{stream.handle}: {stream.what}"
             tx.audit(target, stream.cluster_id, user=stream.user, stream=id)
@@ -100,12 +100,12 @@ class OpenRequestOperations:
             return None
         if not all(visible):
             return ()
-        found: list[ClusterId] = []
+        cluster_ids: list[ClusterId] = []
         query, has_more = PageQuery(MAX_PAGE_ROWS, visible=visible), True
         async with self._context.store.read() as tx:
             while has_more:
                 page = await tx[ClusterStore].page(query)
-                found += (cluster.id for cluster in page.items)
+                cluster_ids += (cluster.id for cluster in page.items)
                 has_more = page.more
-                query = replace(query, after=found[-1] if found else None)
-        return tuple(found)
+                query = replace(query, after=cluster_ids[-1] if cluster_ids else None)
+        return tuple(cluster_ids)

@@ -56,10 +56,10 @@ class AgentUpgrades(ContextOperations):
         effective = await effective_settings(tx, clusters)
         outdated: dict[str, list[Cluster]] = {}
         for cluster in sorted(clusters, key=lambda cluster: cluster.handle):
-            found = effective.get(cluster.id)
-            if found and found.settings.id in versioned:
-                if cluster.agent_version != found.settings.version:
-                    outdated.setdefault(found.settings.id, []).append(cluster)
+            own_settings = effective.get(cluster.id)
+            if own_settings and own_settings.settings.id in versioned:
+                if cluster.agent_version != own_settings.settings.version:
+                    outdated.setdefault(own_settings.settings.id, []).append(cluster)
         newest = await newest_upgrades(tx, [c.id for group in outdated.values() for c in group])
         due = [
             (versioned[id], _next_batch(versioned[id], group, newest))

@@ -70,10 +70,10 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         """The clusters of a group that the actor may see, sorted by handle."""
         group = await self.get(actor, id)
         async with self._context.store.read() as tx:
-            found = await tx[ClusterStore].all()
+            all_clusters = await tx[ClusterStore].all()
         members = [
             cluster
-            for cluster in found
+            for cluster in all_clusters
             if group.contains(cluster) and actor.may(Verb.READ, cluster.target)
         ]
         return sorted(members, key=lambda cluster: cluster.handle)
@@ -176,8 +176,8 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     """NotFound: a cluster does not exist, or the actor may not see it."""
     if not group.cluster_ids:
         return
-    found = await tx[ClusterStore].by_ids(set(group.cluster_ids))
-    readable = {cluster.id for cluster in found if actor.may(Verb.READ, cluster.target)}
+    clusters = await tx[ClusterStore].by_ids(set(group.cluster_ids))
+    readable = {cluster.id for cluster in clusters if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - readable:
         raise NotFound(kind=ResourceKind.CLUSTER)
 

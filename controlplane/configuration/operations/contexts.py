@@ -230,9 +230,9 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         async with self._context.read(actor) as tx:
             context = await self._find(tx, id)
             require(actor, Verb.READ, context.target)
-            found = await tx[ContextOverrideStore].of_contexts(id)
+            rows = await tx[ContextOverrideStore].of_contexts(id)
         return sorted(
-            found,
+            rows,
             key=lambda override: (list(OverrideLayer).index(override.layer), override.place_id),
         )
 
@@ -379,8 +379,8 @@ async def _bound_contexts(
     tx: Transaction, service_ids: Collection[str]
 ) -> dict[str, list[ServiceContext]]:
     rows = await tx[ContextBindingStore].of_services(service_ids) if service_ids else []
-    found = await tx[ContextStore].by_ids({row.context_id for row in rows}) if rows else []
-    contexts = {context.id: context for context in found}
+    context_rows = await tx[ContextStore].by_ids({row.context_id for row in rows}) if rows else []
+    contexts = {context.id: context for context in context_rows}
     bound: dict[str, list[ServiceContext]] = {}
     for row in rows:
         bound.setdefault(row.service_id, []).append(contexts[row.context_id])

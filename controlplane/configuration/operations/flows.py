@@ -179,9 +179,9 @@ class ConfigurationFlow(ContextOperations):
         return [by_id[id] for group in rollout_order(after, by_id) for id in group]
 
     def _flow_entry(self, service: Service, actor: Actor) -> LedgerEntry:
-        who, now = actor.shown_name, self._context.clock.now()
+        user, now = actor.shown_name, self._context.clock.now()
         return LedgerEntry.of(
-            service, LedgerStage.CONFIGURED, now, actor=who, message="exports, imports"
+            service, LedgerStage.CONFIGURED, now, actor=user, message="exports, imports"
         ).without_revision()
 
 

@@ -25,24 +25,24 @@ R = TypeVar("R", ServiceExport, ServiceImport)
 
 async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Ids of these services and of all services they import from, directly or indirectly."""
-    found, frontier = set[str](), set(ids)
+    reached, frontier = set[str](), set(ids)
     while frontier:
-        found |= frontier
-        _check_size(found)
+        reached |= frontier
+        _check_size(reached)
         rows = await tx[ServiceImportStore].of_services(frontier)
-        frontier = {row.imported.source_id for row in rows} - found
-    return found
+        frontier = {row.imported.source_id for row in rows} - reached
+    return reached
 
 
 async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Ids of these services and of all services that import from them, directly or indirectly."""
-    found, frontier = set[str](), set(ids)
+    reached, frontier = set[str](), set(ids)
     while frontier:
-        found |= frontier
-        _check_size(found)
+        reached |= frontier
+        _check_size(reached)
         rows = await tx[ServiceImportStore].of_sources(frontier)
-        frontier = {row.service_id for row in rows} - found
-    return found
+        frontier = {row.service_id for row in rows} - reached
+    return reached
 
 
 async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
@@ -146,6 +146,6 @@ def _flow_node(
     )
 
 
-def _check_size(found: Collection[str]) -> None:
-    if len(found) > MAX_NODES:
+def _check_size(ids: Collection[str]) -> None:
+    if len(ids) > MAX_NODES:
         raise LimitExceeded(f"more than {MAX_NODES:,} services are connected by imports")

@@ -71,25 +71,25 @@ async def service_graph(tx: Transaction, actor: Actor) -> ServiceGraph:
 
 
 async def _all_imports(tx: Transaction) -> list[ServiceImport]:
-    found: list[ServiceImport] = []
+    imports: list[ServiceImport] = []
     has_more, after = True, None
-    while has_more and len(found) <= _MAX_IMPORTS:
+    while has_more and len(imports) <= _MAX_IMPORTS:
         page = await tx[ServiceImportStore].page(PageQuery(MAX_PAGE_ROWS, after))
-        found += page.items
-        has_more, after = page.more, found[-1].id if found else None
-    return found
+        imports += page.items
+        has_more, after = page.more, imports[-1].id if imports else None
+    return imports
 
 
 async def _services_of(
     tx: Transaction, dependent: Sequence[Service], imports: Sequence[ServiceImport]
 ) -> Mapping[str, Service]:
     ids = {id for row in imports for id in (row.service_id, row.imported.source_id)}
-    found = [*dependent, *(await tx[ServiceStore].by_ids(ids) if ids else ())]
+    services = [*dependent, *(await tx[ServiceStore].by_ids(ids) if ids else ())]
     if dependent:
         names = {name for service in dependent for name in service.spec.dependencies}
         clusters = {service.cluster_id for service in dependent}
-        found += await tx[ServiceStore].with_names(clusters, names)
-    return {service.id: service for service in found}
+        services += await tx[ServiceStore].with_names(clusters, names)
+    return {service.id: service for service in services}
 
 
 def _dependency_edges(

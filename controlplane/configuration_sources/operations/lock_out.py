@@ -47,7 +47,7 @@ class LockOutGuard:
     async def problems(
         self, tx: Transaction, items: Sequence[ManifestEffect], deleted: Collection[str]
     ) -> Sequence[DocumentProblem]:
-        found = [
+        problems = [
             *await self._source_problems(tx, items),
             *await self._repository_problems(tx, items),
             *await self._account_problems(tx, items, deleted),
@@ -55,8 +55,8 @@ class LockOutGuard:
         ]
         if self.approved and plan_digest(self.sha, changes_of(items)) != self.approved:
             text = "the plan changed since its approval: approve the present one"
-            found.append(DocumentProblem(text, document=self.source.title, code=Code.CONFLICT))
-        return found
+            problems.append(DocumentProblem(text, document=self.source.title, code=Code.CONFLICT))
+        return problems
 
     async def _source_problems(
         self, tx: Transaction, items: Sequence[ManifestEffect]

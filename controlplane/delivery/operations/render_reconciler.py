@@ -406,8 +406,8 @@ def _storable_text(text: str) -> str:
 
     Otherwise one service's error would fail the transaction of all others.
     """
-    whole = text.encode("utf-8", "replace").decode()
-    return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    encodable = text.encode("utf-8", "replace").decode()
+    return encodable.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _changed_columns(before: Service, after: Service) -> Columns:

@@ -67,7 +67,7 @@ class ExistingServices:
     """
 
     owned: Sequence[Service] = ()
-    taken: Collection[Place] = ()
+    occupied: Collection[Place] = ()
     frozen: Collection[str] = field(default_factory=frozenset)
     uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ def plan_changes(
     create, collisions = [], list(duplicates)
     for place, service in generated.items():
         if place not in owned:
-            (collisions if place in present.taken else create).append(service)
+            (collisions if place in present.occupied else create).append(service)
     update = [
         (owned[p], service)
         for p, service in generated.items()

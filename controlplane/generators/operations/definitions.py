@@ -97,8 +97,8 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         """The services that a generator created and the actor may see."""
         definition = await self.get(actor, id)
         async with self._context.store.read() as tx:
-            found = await tx[ServiceStore].of_owner(definition.id)
-        return [service for service in found if actor.may(Verb.READ, service.target)]
+            services = await tx[ServiceStore].of_owner(definition.id)
+        return [service for service in services if actor.may(Verb.READ, service.target)]
 
     async def create(self, actor: Actor, change: C) -> D:
         """Creates a generator and reconciles it at once.

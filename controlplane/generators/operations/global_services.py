@@ -131,8 +131,8 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         if not ids:
             return []
         async with self._context.store.read() as tx:
-            found = await tx[ServiceStore].by_ids(ids)
-        return [service for service in found if actor.may(Verb.READ, service.target)]
+            services = await tx[ServiceStore].by_ids(ids)
+        return [service for service in services if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[GlobalServiceView]:
         """The effective configuration of each matching cluster that the actor may see, by
@@ -144,9 +144,9 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
             patches = {
                 row.cluster_id: row for row in await tx[GlobalOverrideStore].of_definition(id)
             }
-            found = await tx[ClusterStore].by_ids(owned | patches.keys())
+            cluster_rows = await tx[ClusterStore].by_ids(owned | patches.keys())
         readable = sorted(
-            (c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle
+            (c for c in cluster_rows if actor.may(Verb.READ, c.target)), key=lambda c: c.handle
         )
         return [_cluster_view(cluster, template, patches.get(cluster.id)) for cluster in readable]
 

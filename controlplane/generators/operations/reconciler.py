@@ -120,7 +120,7 @@ class GeneratorReconciler:
             uses = await secrets_of_services(tx, owned)
             project = await find_project(tx, definition.services_project_id)
             room = await room_for_services(tx, project)
-            taken = {
+            occupied = {
                 (service.cluster_id, service.name)
                 for service in present
                 if service.owner_id != definition.id or service.deleted_at is not None
@@ -128,7 +128,7 @@ class GeneratorReconciler:
         limit = (
             MAX_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
         )
-        plan = plan_changes(evaluation, ExistingServices(owned, taken, frozen, uses), limit)
+        plan = plan_changes(evaluation, ExistingServices(owned, occupied, frozen, uses), limit)
         excess = 0 if room is None else len(plan.create) - max(room, 0)
         if excess <= 0:
             return plan
@@ -375,8 +375,8 @@ async def _lock_clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, C
     """
     ids = {step.cluster_id for step in steps}
     losing = {step.cluster_id for step in steps if step.generated is None}
-    found = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].by_ids(ids - losing)]
-    return {cluster.id: cluster for cluster in found}
+    clusters = [*await tx[ClusterStore].lock(losing), *await tx[ClusterStore].by_ids(ids - losing)]
+    return {cluster.id: cluster for cluster in clusters}
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:

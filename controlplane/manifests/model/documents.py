@@ -148,11 +148,11 @@ def _manifest_from_value(
     file: str, line: int, value: JsonValue, lines: dict[Path, int], problems: list[DocumentProblem]
 ) -> Manifest | None:
     """Returns a document, and adds the problems of its frame; None: its kind is not known."""
-    found = list(_shape_problems(value))
-    for path, message in found:
+    shape_problems = list(_shape_problems(value))
+    for path, message in shape_problems:
         problem_line = lines.get(path, lines.get(path[:-1], line))
         problems.append(DocumentProblem(message, file, problem_line, "", dotted(path)))
-    wrong = frozenset(path for path, _ in found)
+    wrong = frozenset(path for path, _ in shape_problems)
     if not wrong.isdisjoint([(), ("apiVersion",), ("kind",)]):
         return None
     metadata = value["metadata"] if ("metadata",) not in wrong else {}

@@ -142,11 +142,11 @@ class Manifests:
 
     def kind(self, name: str) -> AnyKind:
         """Returns the kind with this name, in any case. Raises NotFound."""
-        found = {known.lower(): kind for known, kind in self._reader.kinds.items()}
-        if name.lower() not in found:
-            known = ", ".join(self._reader.kinds)
-            raise NotFound(f"kind {name[:80]!r} does not exist; use one of {known}")
-        return found[name.lower()]
+        kinds_by_name = {kind_name.lower(): kind for kind_name, kind in self._reader.kinds.items()}
+        if name.lower() not in kinds_by_name:
+            kind_names = ", ".join(self._reader.kinds)
+            raise NotFound(f"kind {name[:80]!r} does not exist; use one of {kind_names}")
+        return kinds_by_name[name.lower()]
 
     def schema(self, name: str) -> JsonObject:
         """Returns the JSON Schema of a kind."""

@@ -96,15 +96,15 @@ class SpecReader:
         declared = await self.declared(rows)
         sealed = {id: resource.sealed for id, resource in declared.items()}
         specs = await self.specs(kind, rows, sealed)
-        ordered = sorted(zip(keys, rows, specs, strict=True), key=lambda found: found[0])
+        ordered = sorted(zip(keys, rows, specs, strict=True), key=lambda entry: entry[0])
         return [
             (row, without_defaults(codec, spec), declared.get(row.id)) for _, row, spec in ordered
         ]
 
     async def declared(self, rows: Sequence[DeclaredRow]) -> dict[str, DeclaredResource]:
         """Returns by ID those of the resources that a manifest describes."""
-        found = await self._tx[DeclaredResourceStore].by_ids([row.id for row in rows])
-        return {row.id: row for row in found}
+        rows_of_manifests = await self._tx[DeclaredResourceStore].by_ids([row.id for row in rows])
+        return {row.id: row for row in rows_of_manifests}
 
 
 def without_defaults(codec: SpecCodec, spec: JsonObject) -> JsonObject:

@@ -108,13 +108,13 @@ class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
     def __init__(self, connection: StoreConnection) -> None:
         super().__init__(connection, notifications_tables.deliveries, Delivery)
 
-    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+    async def claim(self, now: datetime, limit: int) -> list[Delivery]:
         table = self._table.c
         due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
-        found = await self._fetch(due.order_by(table.due_at).limit(most))
+        due_rows = await self._fetch(due.order_by(table.due_at).limit(limit))
         return [
             delivery
-            for delivery in [await self._claim_one(delivery, now) for delivery in found]
+            for delivery in [await self._claim_one(delivery, now) for delivery in due_rows]
             if delivery
         ]
 

@@ -79,23 +79,23 @@ class MemoryAudit:
             for row in rows
         ]
 
-    async def rows_after(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+    async def rows_after(self, kind: AuditKind, number: int, limit: int) -> list[AuditEntry]:
         rows = [row for block in self._blocks() for row in unpack(block, lambda row: True)]
-        return [row for row in rows if kind_of(row.action) is kind and row.number > number][:most]
+        return [row for row in rows if kind_of(row.action) is kind and row.number > number][:limit]
 
-    async def blocks(self, kind: AuditKind, number: int, most: int) -> list[IndexedBlock]:
+    async def blocks(self, kind: AuditKind, number: int, limit: int) -> list[IndexedBlock]:
         following = [
             block
             for block in self._blocks()
             if block.kind is kind
             and block.last_number > number
-            and block.first_number <= number + most
+            and block.first_number <= number + limit
         ]
         return [(block, index_terms(decompress(block.packed)[1])) for block in following]
 
-    async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
+    async def cut(self, kind: AuditKind, before: datetime, now: datetime, limit: int) -> int:
         (head,) = [head for head in await self.chains() if head.kind is kind]
-        blocks = [block for block, _ in await self.blocks(kind, head.floor, most)]
+        blocks = [block for block, _ in await self.blocks(kind, head.floor, limit)]
         expired = list(itertools.takewhile(lambda block: block.last_at < before, blocks))
         if not expired:
             return 0

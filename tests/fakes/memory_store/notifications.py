@@ -70,10 +70,10 @@ class MemoryDeliveries(MemoryRows[Delivery], DeliveryStore):
     def __init__(self, connection: MemoryConnection) -> None:
         super().__init__(connection, deliveries, Delivery)
 
-    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+    async def claim(self, now: datetime, limit: int) -> list[Delivery]:
         due = [d for d in await self.select(state=DeliveryState.WAITING) if d.due_at <= now]
         claimed = []
-        for delivery in sorted(due, key=lambda delivery: delivery.due_at)[:most]:
+        for delivery in sorted(due, key=lambda delivery: delivery.due_at)[:limit]:
             await self.settle(delivery, attempts=delivery.attempts + 1, due_at=now + LEASE)
             claimed += await self.select(id=delivery.id)
         return claimed

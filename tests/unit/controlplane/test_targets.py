@@ -118,7 +118,7 @@ def test_frozen_clusters_and_places_of_others_are_left_alone(
     touched = [one.place for one in plan.create] + [one.place for _, one in plan.update]
     touched += [(one.cluster_id, one.name) for one in plan.remove]
     assert not {cluster for cluster, _ in touched} & set(present.frozen)
-    assert not set(touched) & set(present.taken)
+    assert not set(touched) & set(present.occupied)
     assert len(touched) == len(set(touched)) == plan.size
 
 
@@ -129,7 +129,9 @@ def test_a_second_plan_has_nothing_to_do(
 ) -> None:
     evaluation, present, most = world
     first = carried_out(plan_changes(evaluation, present, most), present)
-    then = ExistingServices([service(*one) for one in first.items()], present.taken, present.frozen)
+    then = ExistingServices(
+        [service(*one) for one in first.items()], present.occupied, present.frozen
+    )
     again = plan_changes(evaluation, then, most)
     assert not again.create and not again.update and not again.remove
 
