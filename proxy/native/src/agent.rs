@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::budget::Budget;
+use crate::gather::Gathering;
 use crate::observer::{ResponseObserver, end_of_head};
 use crate::questions::Questions;
 use crate::raw::{send, splice_server};
@@ -182,17 +183,17 @@ async fn serve_link(
     ticket: String,
 ) -> Option<()> {
     let socket = timeout(DIAL, join(&hub, &ticket)).await.ok()??;
-    let mut connection = h2::server::Builder::new()
+    let gathering = Gathering::new(socket);
+    let opening = h2::server::Builder::new()
         .initial_window_size(WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .data_frame_budget(UNREAD_OVERHEAD)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(4096)
         .max_send_buffer_size(PIECE)
-        .handshake::<_, Bytes>(socket)
-        .await
-        .ok()?;
-    while let Some(Ok((request, respond))) = connection.accept().await {
+        .handshake::<_, Bytes>(gathering.handle());
+    let mut connection = gathering.in_turns(opening).await.ok()?;
+    while let Some(Ok((request, respond))) = gathering.in_turns(connection.accept()).await {
         let (agent, link) = (agent.clone(), link.clone());
         tokio::spawn(async move {
             link.requests.fetch_add(1, Ordering::Relaxed);

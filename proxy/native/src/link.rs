@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use crate::gather::Gathering;
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link};
 use crate::wire;
@@ -111,9 +112,13 @@ impl HubLinks {
 /// may occupy here, and the caller bounds the number of open ones.
 pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
     tune_link(socket.tcp());
-    let opening = async {
+    let accepting = async {
         socket.write_all(ACCEPTED).await.ok()?;
-        socket.flush().await.ok()?;
+        socket.flush().await.ok()
+    };
+    let Ok(Some(())) = timeout(HANDSHAKE, accepting).await else { return };
+    let gathering = Gathering::new(socket);
+    let opening = async {
         h2::client::Builder::new()
             .initial_window_size(window)
             // The windows of the streams bound it: one slow reader must not stop the others.
@@ -122,15 +127,16 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
             .max_frame_size(64 << 10)
             .max_header_list_size(4096)
             .enable_push(false)
-            .handshake::<_, Bytes>(socket)
+            .handshake::<_, Bytes>(gathering.handle())
             .await
             .ok()
     };
-    let Ok(Some((sender, mut connection))) = timeout(HANDSHAKE, opening).await else { return };
+    let opened = timeout(HANDSHAKE, gathering.in_turns(opening)).await;
+    let Ok(Some((sender, mut connection))) = opened else { return };
     let pings = connection.ping_pong();
     *locked(&link.sender) = Some(sender);
     tokio::select! {
-        _ = connection => {}
+        _ = gathering.in_turns(connection) => {}
         () = keep_alive(pings, PING, PONG) => {}
         () = link.closing.notified() => {}
     }

@@ -1,6 +1,5 @@
 //! A TCP connection that reads all that has arrived at once.
 
-use std::cell::RefCell;
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,13 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-const AHEAD: usize = 64 << 10;
-const MAX_SPARE: usize = 16;
-
-thread_local! {
-    /// Buffers that no connection needs now: one at rest occupies none.
-    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
+use crate::spare;
 
 /// TLS reads 4 KiB at a time, and each read of a socket is a system call: this reads 64 KiB.
 pub struct Tcp {
@@ -30,18 +23,6 @@ impl Tcp {
     }
 }
 
-fn take_spare() -> Vec<u8> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; AHEAD])
-}
-
-fn give_back(buffer: Vec<u8>) {
-    SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MAX_SPARE {
-            spare.push(buffer);
-        }
-    });
-}
-
 impl AsyncRead for Tcp {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -50,15 +31,15 @@ impl AsyncRead for Tcp {
     ) -> Poll<Result<()>> {
         let own = self.get_mut();
         if own.start == own.end {
-            if into.remaining() >= AHEAD {
+            if into.remaining() >= spare::SIZE {
                 return Pin::new(&mut own.stream).poll_read(context, into);
             }
-            let mut buffer = take_spare();
+            let mut buffer = spare::take();
             let mut read = ReadBuf::new(&mut buffer);
             let polled = Pin::new(&mut own.stream).poll_read(context, &mut read);
             let size = read.filled().len();
             if size == 0 {
-                give_back(buffer);
+                spare::give_back(buffer);
                 return polled;
             }
             (own.ahead, own.start, own.end) = (buffer, 0, size);
@@ -67,7 +48,7 @@ impl AsyncRead for Tcp {
         into.put_slice(&own.ahead[own.start..own.start + size]);
         own.start += size;
         if own.start == own.end {
-            give_back(std::mem::take(&mut own.ahead));
+            spare::give_back(std::mem::take(&mut own.ahead));
         }
         Poll::Ready(Ok(()))
     }
@@ -121,7 +102,7 @@ mod tests {
             sender.shutdown().await.unwrap();
         });
         let mut received = Vec::new();
-        for size in [1, 4096, 100, 2 * AHEAD, 7].into_iter().cycle() {
+        for size in [1, 4096, 100, 2 * spare::SIZE, 7].into_iter().cycle() {
             let mut buffer = vec![0; size];
             let read = receiver.read(&mut buffer).await.unwrap();
             if read == 0 {
