@@ -462,7 +462,7 @@ class TrustedIssuerKind(OperatedKind[TrustRule]):
     model = TrustRule
     has_project = False
     hidden = ("name",)
-    references = {"TrustRuleChange.service_account_id": "User"}
+    references = {"TrustRuleSpec.service_account_id": "User"}
 
     async def values(self, tx: Transaction, rows: Sequence[TrustRule]) -> Sequence[Columns]:
         return [column_values(row) | {"keys": row.spec.keys or ""} for row in rows]

@@ -97,7 +97,8 @@ async def _member_types(
 
 @draft(ClusterSourceChange, rename={"interval_seconds": "interval_s"})
 class ClusterSourceAttributes(Draft[ClusterSourceChange]):
-    """Fields of a cluster source. A field that is null or absent stays as it is."""
+    """Fields of a cluster source. A field that is null or absent stays as it is; a given list
+    replaces the whole list."""
 
     tags: list[TagAttributes] | None = None
 

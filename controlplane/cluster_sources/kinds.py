@@ -16,4 +16,4 @@ class ClusterSourceKind(OperatedKind[ClusterSource]):
     port = ClusterSourceStore
     model = ClusterSource
     hidden = ("name", "project_id")
-    references = {"ClusterSourceChange.service_account_id": "User"}
+    references = {"ClusterSourceSettings.service_account_id": "User"}

@@ -16,4 +16,4 @@ class ConfigurationSourceKind(OperatedKind[ConfigurationSource]):
     port = ConfigurationSourceStore
     model = ConfigurationSource
     hidden = ("name", "project_id")
-    references = {"ConfigurationSourceChange.service_account_id": "User"}
+    references = {"SourceSettings.service_account_id": "User"}

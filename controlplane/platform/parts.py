@@ -1,6 +1,7 @@
 """Rows: the columns that many have, and dataclasses whose parts share one table.
 
-`Service` has parts such as `spec` and `observed`; each field of a part is a column of its own.
+`Service` has parts such as `spec` and `observed`; each field of a part is a column of its own. A
+change of a row can have the given fields of a part.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -8,10 +9,12 @@ from dataclasses import Field, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _PART = "part"
+_IS_GIVEN = "is_given"
 Columns = dict[str, Any]
 """Values of some columns of a row, by name."""
 
@@ -19,6 +22,30 @@ Columns = dict[str, Any]
 def part(kind: type[T]) -> T:
     """Declares a field of a dataclass as a part; its default is an empty part."""
     default: object = field(default_factory=kind, metadata={_PART: kind})
+    return default
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Generic[T]):
+    """New values of some fields of a dataclass; its other fields stay as they are."""
+
+    columns: Mapping[str, object] = field(default_factory=dict)
+
+    def applied(self, row: T) -> T:
+        """Returns the dataclass with the new values."""
+        return replace(row, **self.columns)  # ty: ignore[invalid-argument-type]
+
+
+def given(kind: Callable[P, T], *unnamed: P.args, **columns: P.kwargs) -> Given[T]:
+    """Returns new values for fields of a dataclass that has a default for each of its fields."""
+    if unnamed:
+        raise TypeError("name the fields")
+    return Given(columns)
+
+
+def given_part(kind: type[T]) -> Given[T]:
+    """Declares a field of a change as the given fields of a part; its default changes nothing."""
+    default: Given[T] = field(default_factory=Given, metadata={_PART: kind, _IS_GIVEN: True})
     return default
 
 
@@ -115,6 +142,7 @@ def row_of(kind: type[T], columns: Mapping[str, object]) -> T:
     values = dict(columns)
     for member in fields(kind):  # ty: ignore[invalid-argument-type]
         if inner := member.metadata.get(_PART):
-            names = values.keys() & column_names(inner)
-            values[member.name] = row_of(inner, {name: values.pop(name) for name in names})
+            mine = {name: values.pop(name) for name in column_names(inner) if name in values}
+            is_given = member.metadata.get(_IS_GIVEN)
+            values[member.name] = Given(mine) if is_given else row_of(inner, mine)
     return kind(**values)

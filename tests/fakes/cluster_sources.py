@@ -11,7 +11,7 @@ from controlplane.access.model.users import User, UserKind
 from controlplane.authorization import Actor
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.cluster_sources.model.members import ClusterSourceMember
-from controlplane.cluster_sources.model.source import ClusterSource
+from controlplane.cluster_sources.model.source import ClusterSource, ClusterSourceSettings
 from controlplane.cluster_sources.operations.clean_up import CLEAN_UP, DeliveryCleanUp
 from controlplane.cluster_sources.operations.deliveries import AgentDeliveries
 from controlplane.cluster_sources.operations.reconciler import ClusterSourceReconciler
@@ -26,6 +26,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.ports import ClusterStore
+from controlplane.platform.parts import given
 from controlplane.platform.ports import JobStore
 from core.errors import Forbidden, NotFound, TowlineError
 from core.json_object import JsonMapping, JsonObject
@@ -145,6 +146,11 @@ class FakeAgentManifests:
         return f"token: {token}\n"
 
 
+def change_of(**settings: Any) -> ClusterSourceChange:
+    """Returns a change of the settings of a source."""
+    return ClusterSourceChange(settings=given(ClusterSourceSettings, **settings))
+
+
 @dataclass(frozen=True)
 class ClusterSourceWorld:
     """An installation with a management cluster."""
@@ -158,12 +164,17 @@ class ClusterSourceWorld:
     bootstrap: BootstrapTokens
 
     async def create(
-        self, name: str = "capi", actor: Actor = ADMIN, **columns: Any
+        self,
+        name: str = "capi",
+        actor: Actor = ADMIN,
+        project_id: str | None = None,
+        **columns: Any,
     ) -> ClusterSource:
         """Creates a source, and reconciles it."""
-        given: dict[str, Any] = {"cluster_id": MANAGEMENT, "service_account_id": ACCOUNT.id}
-        given |= columns
-        made = await self.sources.create(actor, ClusterSourceChange(name=name, **given))
+        required: dict[str, Any] = {"cluster_id": MANAGEMENT, "service_account_id": ACCOUNT.id}
+        settings = given(ClusterSourceSettings, **(required | columns))
+        change = ClusterSourceChange(name, project_id, settings)
+        made = await self.sources.create(actor, change)
         await self.run_due()
         return await self.sources.get(ADMIN, made.id)
 

@@ -11,6 +11,7 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.configuration_sources.model.source import (
     ConfigurationSource,
     SourceResult,
+    SourceSettings,
     SourceStatus,
 )
 from controlplane.configuration_sources.operations.reconciler import SourceReconciler
@@ -20,6 +21,7 @@ from controlplane.configuration_sources.operations.sources import (
     ConfigurationSources,
 )
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
+from controlplane.platform.parts import given
 from controlplane.platform.ports import JobStore
 from controlplane.repositories.operations import RepositoryOperations
 from tests.fakes.access import bind
@@ -33,6 +35,11 @@ _MAX_ROUNDS = 5
 ACCOUNT = User("robot", "robot@example.org", "robot", START, START, UserKind.SERVICE_ACCOUNT)
 
 
+def change_of(**settings: Any) -> ConfigurationSourceChange:
+    """Returns a change of the settings of a source."""
+    return ConfigurationSourceChange(settings=given(SourceSettings, **settings))
+
+
 @dataclass(frozen=True)
 class SourceWorld:
     """An installation that a repository runs."""
@@ -42,13 +49,18 @@ class SourceWorld:
     reconciler: SourceReconciler
 
     async def create(
-        self, name: str = "fleet", actor: Actor = ADMIN, **columns: Any
+        self,
+        name: str = "fleet",
+        actor: Actor = ADMIN,
+        project_id: str | None = None,
+        **columns: Any,
     ) -> ConfigurationSource:
         """Creates a source that follows folder `name`, and reconciles it."""
-        given: dict[str, Any] = {
+        required: dict[str, Any] = {
             "repository_id": REPOSITORY, "service_account_id": ACCOUNT.id, "folder": name,
         }  # fmt: skip
-        change = ConfigurationSourceChange(name=name, **(given | columns))
+        settings = given(SourceSettings, **(required | columns))
+        change = ConfigurationSourceChange(name, project_id, settings)
         source = await self.sources.create(actor, change)
         await self.run_due()
         return source

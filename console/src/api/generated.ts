@@ -232,7 +232,7 @@ export type ClusterSelectorAttributes = {
   matchExpressions?: Array<LabelExpressionAttributes> | null | undefined;
 };
 
-/** Fields of a cluster source. A field that is null or absent stays as it is. */
+/** Fields of a cluster source. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ClusterSourceAttributes = {
   /** Unique name, which cannot be changed. Required on creation. Limit: 63 characters. */
   name?: string | null | undefined;
@@ -244,13 +244,13 @@ export type ClusterSourceAttributes = {
   serviceAccountId?: string | null | undefined;
   /** Kind of the objects. Default: `CLUSTER_API`. */
   inventory?: ClusterInventoryKind | null | undefined;
-  /** Namespace of the objects. Default: all namespaces. */
+  /** Namespace of the objects. Without it: all namespaces. */
   namespace?: string | null | undefined;
-  /** Label selector of the objects, as in kubectl. Default: all objects. Limit: 10 conditions. */
+  /** Label selector of the objects, as in kubectl. Without it: all objects. Limit: 10 conditions. */
   selector?: string | null | undefined;
   /** Name of each cluster, from the `{name}` and `{namespace}` of its object. Default: `{name}`. Limit: 200 characters. */
   nameTemplate?: string | null | undefined;
-  /** Tags of all clusters. Replaces the whole list. Limit: 64. */
+  /** Tags of all clusters. Limit: 64. */
   tags?: Array<TagAttributes> | null | undefined;
   /** Labels of the object that become tags. A tag has the name of its label after the slash. Limit: 64. */
   tagLabels?: Array<string> | null | undefined;
@@ -262,7 +262,7 @@ export type ClusterSourceAttributes = {
   maxDeletions?: number | null | undefined;
   /** Seconds between two reconciliations. Default: 60. Limits: 10 to 86,400. */
   intervalSeconds?: number | null | undefined;
-  /** True stops the source. Default: false. */
+  /** True: the source registers and changes nothing. Default: false. */
   suspended?: boolean | null | undefined;
 };
 
@@ -364,9 +364,9 @@ export type ConfigurationSourceAttributes = {
   repositoryId?: string | null | undefined;
   /** Branch, tag or commit; in an OCI repository a tag, version range or digest. Default: `main`. */
   ref?: string | null | undefined;
-  /** Folder of the manifests. Default: the root of the repository. */
+  /** Folder of the manifests. Without it: the root of the repository. */
   folder?: string | null | undefined;
-  /** ID of the service account that applies the manifests. Required on creation. */
+  /** ID of the service account that applies the manifests, with its permissions. Required on creation. */
   serviceAccountId?: string | null | undefined;
   /** Application of new commits. Default: `AUTOMATIC`. */
   mode?: ConfigurationSourceMode | null | undefined;
@@ -378,7 +378,7 @@ export type ConfigurationSourceAttributes = {
   drift?: DriftPolicy | null | undefined;
   /** Seconds between two checks for drift. Default: 300. Limits: 30 to 86,400. */
   intervalSeconds?: number | null | undefined;
-  /** True stops the source. Default: false. */
+  /** True: the source applies and checks nothing. Default: false. */
   suspended?: boolean | null | undefined;
 };
 
@@ -2241,7 +2241,7 @@ export type TriggerType =
   /** New tags of the Git repository. */
   | 'TAG';
 
-/** Fields of a trust rule. A field that is null or absent stays as it is. */
+/** Fields of a trust rule. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type TrustRuleAttributes = {
   /** Unique name, which cannot be changed. Required on creation. */
   name?: string | null | undefined;
@@ -2253,7 +2253,7 @@ export type TrustRuleAttributes = {
   audience?: string | null | undefined;
   /** Pattern for the subject (`sub`). `*` matches any text. Required on creation. */
   subject?: string | null | undefined;
-  /** Patterns for further claims. The token needs each of them, and all must match. Replaces all patterns. Limit: 20. */
+  /** Patterns for further claims. The token needs each of them, and all must match. Limit: 20. */
   claims?: Array<ClaimPatternAttributes> | null | undefined;
   /** Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440. */
   minutes?: number | null | undefined;

@@ -227,6 +227,7 @@ class ClaimPatternAttributes:
 
 @draft(TrustRuleChange)
 class TrustRuleAttributes(Draft[TrustRuleChange]):
-    """Fields of a trust rule. A field that is null or absent stays as it is."""
+    """Fields of a trust rule. A field that is null or absent stays as it is; a given list replaces
+    the whole list."""
 
     claims: list[ClaimPatternAttributes] | None = None

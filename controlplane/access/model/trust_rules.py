@@ -22,21 +22,21 @@ _WILDCARDS = re.compile(r"[*?]|\[[^]]*\]")
 class TrustRuleSpec:
     """Conditions for external tokens, and the service account that they stand for."""
 
-    service_account_id: str
-    """ID of the service account."""
-    issuer: str
-    """Issuer of the external tokens (`iss`), an https URL."""
-    audience: str
-    """Required audience (`aud`)."""
-    subject: str
-    """Pattern for the subject (`sub`). `*` matches any text."""
+    service_account_id: str = ""
+    """ID of the service account whose tokens are issued. Required on creation."""
+    issuer: str = ""
+    """Issuer of the external tokens (`iss`), an https URL. Required on creation."""
+    audience: str = ""
+    """Required audience (`aud`). Required on creation."""
+    subject: str = ""
+    """Pattern for the subject (`sub`). `*` matches any text. Required on creation."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. The token needs each of them, and all must match."""
+    """Patterns for further claims. The token needs each of them, and all must match. Limit: 20."""
     minutes: int = 60
     """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
     keys: str | None = None
     """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
-    https. Limit: 64 KiB."""
+    https. Empty: none. Limit: 64 KiB."""
 
     def checked(self) -> "TrustRuleSpec":
         """Returns the spec. Raises Invalid if a value is not allowed."""

@@ -4,7 +4,7 @@ A rule gives the permissions of its service account to everybody with a matching
 must hold all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.access.model.trust_rules import TrustRule, TrustRuleSpec
@@ -17,7 +17,7 @@ from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import given_columns
+from controlplane.platform.parts import Given, given_part
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
@@ -32,26 +32,12 @@ class TrustRuleChange:
 
     name: str | None = None
     """Unique name, which cannot be changed. Required on creation."""
-    service_account_id: str | None = None
-    """ID of the service account whose tokens are issued. Required on creation."""
-    issuer: str | None = None
-    """Issuer of the external tokens (`iss`), an https URL. Required on creation."""
-    audience: str | None = None
-    """Required audience (`aud`). Required on creation."""
-    subject: str | None = None
-    """Pattern for the subject (`sub`). `*` matches any text. Required on creation."""
-    claims: Mapping[str, str] | None = None
-    """Patterns for further claims. The token needs each of them, and all must match. Replaces all
-    patterns. Limit: 20."""
-    minutes: int | None = None
-    """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
-    keys: str | None = None
-    """JSON Web Key Set of the issuer. Needed if the control plane cannot reach the issuer over
-    https. Empty: none. Limit: 64 KiB."""
+    spec: Given[TrustRuleSpec] = given_part(TrustRuleSpec)
+    """Fields to change."""
 
     def applied(self, spec: TrustRuleSpec) -> TrustRuleSpec:
         """Returns the changed spec. Raises Invalid if a value is not allowed."""
-        after = replace(spec, **given_columns(self, "name"))
+        after = self.spec.applied(spec)
         for name in ("service_account_id", "issuer", "audience", "subject"):
             if not getattr(after, name):
                 raise Invalid("is required", field=_PUBLISHED.get(name, name))
@@ -59,7 +45,6 @@ class TrustRuleChange:
 
 
 _PUBLISHED = {"service_account_id": "serviceAccount"}
-_EMPTY = TrustRuleSpec("", "", "", "")
 
 
 @retry_operations
@@ -80,7 +65,8 @@ class TrustRules(StoreOperations):
         now = self._context.clock.now()
         async with self._context.change(actor, "createTrustRule", ADMINISTER_USERS) as tx:
             name = check_label(change.name or "", "name")
-            rule = TrustRule(self._context.new_id(), name, now, now, change.applied(_EMPTY))
+            spec = change.applied(TrustRuleSpec())
+            rule = TrustRule(self._context.new_id(), name, now, now, spec)
             if (known := await tx[TrustRuleStore].by_name(name)) is not None:
                 raise name_conflict(actor, known, f"trust rule {name!r} already exists")
             await self._check(tx, rule)

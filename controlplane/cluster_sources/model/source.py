@@ -48,32 +48,36 @@ class ClusterSourceSettings:
     """The objects that a source selects, and the clusters that it registers."""
 
     cluster_id: str = ""
-    """ID of the management cluster."""
+    """ID of the management cluster. Required on creation."""
     service_account_id: str = ""
-    """ID of the service account that reads the objects and registers the clusters."""
+    """ID of the service account that reads the objects and registers the clusters. Required on
+    creation."""
     inventory: InventoryKind = InventoryKind.CLUSTER_API
-    """Kind of the objects."""
+    """Kind of the objects. Default: `CLUSTER_API`."""
     namespace: str = ""
-    """Namespace of the objects. Empty: all namespaces."""
+    """Namespace of the objects. Without it: all namespaces."""
     selector: str = ""
-    """Label selector of the objects. Empty: all objects."""
+    """Label selector of the objects, as in kubectl. Without it: all objects. Limit: 10
+    conditions."""
     name_template: str = "{name}"
-    """Name of each cluster, from the `{name}` and `{namespace}` of its object."""
+    """Name of each cluster, from the `{name}` and `{namespace}` of its object. Default: `{name}`.
+    Limit: 200 characters."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags of all clusters."""
+    """Tags of all clusters. Limit: 64."""
     tag_labels: tuple[str, ...] = ()
-    """Labels of the object that become tags. A tag has the name of its label after the slash."""
+    """Labels of the object that become tags. A tag has the name of its label after the slash.
+    Limit: 64."""
     gone: GonePolicy = GonePolicy.KEEP
-    """Reaction to a deleted object."""
+    """Reaction to a deleted object. Default: `KEEP`."""
     max_clusters: int = MAX_CLUSTERS
-    """Maximum number of clusters."""
+    """Maximum number of clusters. Default: 1,000. Limit: 5,000."""
     max_deletions: int = 5
     """Maximum number of clusters that one reconciliation deletes. If more objects are gone, it
-    deletes none."""
+    deletes none. Default: 5. Limit: 5,000."""
     interval_s: int = 60
-    """Seconds between two reconciliations."""
+    """Seconds between two reconciliations. Default: 60. Limits: 10 to 86,400."""
     suspended: bool = False
-    """True while the source registers and changes nothing."""
+    """True: the source registers and changes nothing. Default: false."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from controlplane.cluster_sources.model.source import (
     ClusterSource,
     ClusterSourceResult,
     ClusterSourceSettings,
-    GonePolicy,
-    InventoryKind,
 )
 from controlplane.cluster_sources.operations.clean_up import request_clean_up
 from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
@@ -29,7 +27,7 @@ from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
 from controlplane.platform.context import CLUSTER_SOURCE, Change
 from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import given_columns
+from controlplane.platform.parts import Given, given_part
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -52,40 +50,12 @@ class ClusterSourceChange:
     """Unique name, which cannot be changed. Required on creation. Limit: 63 characters."""
     project_id: str | None = None
     """ID of the project of the source and of its clusters. Default: the default project."""
-    cluster_id: str | None = None
-    """ID of the management cluster. Required on creation."""
-    service_account_id: str | None = None
-    """ID of the service account that reads the objects and registers the clusters. Required on
-    creation."""
-    inventory: InventoryKind | None = None
-    """Kind of the objects. Default: `CLUSTER_API`."""
-    namespace: str | None = None
-    """Namespace of the objects. Default: all namespaces."""
-    selector: str | None = None
-    """Label selector of the objects, as in kubectl. Default: all objects. Limit: 10 conditions."""
-    name_template: str | None = None
-    """Name of each cluster, from the `{name}` and `{namespace}` of its object. Default: `{name}`.
-    Limit: 200 characters."""
-    tags: Mapping[str, str] | None = None
-    """Tags of all clusters. Replaces the whole list. Limit: 64."""
-    tag_labels: tuple[str, ...] | None = None
-    """Labels of the object that become tags. A tag has the name of its label after the slash.
-    Limit: 64."""
-    gone: GonePolicy | None = None
-    """Reaction to a deleted object. Default: `KEEP`."""
-    max_clusters: int | None = None
-    """Maximum number of clusters. Default: 1,000. Limit: 5,000."""
-    max_deletions: int | None = None
-    """Maximum number of clusters that one reconciliation deletes. If more objects are gone, it
-    deletes none. Default: 5. Limit: 5,000."""
-    interval_s: int | None = None
-    """Seconds between two reconciliations. Default: 60. Limits: 10 to 86,400."""
-    suspended: bool | None = None
-    """True stops the source. Default: false."""
+    settings: Given[ClusterSourceSettings] = given_part(ClusterSourceSettings)
+    """Settings to change."""
 
     def applied(self, settings: ClusterSourceSettings) -> ClusterSourceSettings:
         """Returns the changed settings. Invalid: a value is not allowed."""
-        after = replace(settings, **given_columns(self, "name", "project_id"))
+        after = self.settings.applied(settings)
         for name, field in (("cluster_id", "cluster"), ("service_account_id", "serviceAccount")):
             if not getattr(after, name):
                 raise Invalid("is required", field=field)

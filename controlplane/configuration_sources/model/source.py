@@ -47,25 +47,27 @@ class SourceSettings:
     """The folder that a source follows, and the rules by which it is applied."""
 
     repository_id: str = ""
-    """ID of the Git repository."""
+    """ID of the Git repository. Required on creation."""
     ref: str = "main"
-    """Branch, tag or commit."""
+    """Branch, tag or commit; in an OCI repository a tag, version range or digest. Default:
+    `main`."""
     folder: str = ""
-    """Folder of the manifests. Empty: the root of the repository."""
+    """Folder of the manifests. Without it: the root of the repository."""
     service_account_id: str = ""
-    """ID of the service account that applies the manifests, with its permissions."""
+    """ID of the service account that applies the manifests, with its permissions. Required on
+    creation."""
     mode: ApplyMode = ApplyMode.AUTOMATIC
-    """Application of new commits."""
+    """Application of new commits. Default: `AUTOMATIC`."""
     prune: bool = False
-    """True deletes resources whose documents left the folder."""
+    """True deletes resources whose documents left the folder. Default: false."""
     deletion_budget: int = 0
-    """Maximum number of deletions of one apply."""
+    """Maximum number of deletions of one apply. Default: 0. Limit: 5,000."""
     drift: DriftPolicy = DriftPolicy.REPORT
-    """Reaction to fields that other managers changed."""
+    """Reaction to fields that other managers changed. Default: `REPORT`."""
     interval_s: int = 300
-    """Seconds between two checks for drift."""
+    """Seconds between two checks for drift. Default: 300. Limits: 30 to 86,400."""
     suspended: bool = False
-    """True while the source applies and checks nothing."""
+    """True: the source applies and checks nothing. Default: false."""
 
     def __str__(self) -> str:
         return f"folder {self.folder or '/'!r} at {self.ref}"

@@ -23,7 +23,6 @@ from controlplane.authorization import (
     require_member,
 )
 from controlplane.configuration_sources.model.source import (
-    ApplyMode,
     ConfigurationSource,
     SourceResult,
     SourceSettings,
@@ -33,7 +32,7 @@ from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.context import CONFIGURATION_SOURCE, RENDER_SERVICES, Change
 from controlplane.platform.limits import check_length, check_range
 from controlplane.platform.names import check_label
-from controlplane.platform.parts import given_columns
+from controlplane.platform.parts import Given, given_part
 from controlplane.platform.ports import Page, PageQuery, Transaction, count_each
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -47,7 +46,6 @@ from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import RepositoryId
-from core.spec.sync import DriftPolicy
 
 RECONCILE = "reconcile-configuration-source"
 """Kind of the job of each source."""
@@ -66,31 +64,12 @@ class ConfigurationSourceChange:
     """Unique name, which cannot be changed. Required on creation. Limit: 52 characters."""
     project_id: str | None = None
     """ID of the project. Default: the default project."""
-    repository_id: str | None = None
-    """ID of the Git repository. Required on creation."""
-    ref: str | None = None
-    """Branch, tag or commit; in an OCI repository a tag, version range or digest. Default:
-    `main`."""
-    folder: str | None = None
-    """Folder of the manifests. Default: the root of the repository."""
-    service_account_id: str | None = None
-    """ID of the service account that applies the manifests. Required on creation."""
-    mode: ApplyMode | None = None
-    """Application of new commits. Default: `AUTOMATIC`."""
-    prune: bool | None = None
-    """True deletes resources whose documents left the folder. Default: false."""
-    deletion_budget: int | None = None
-    """Maximum number of deletions of one apply. Default: 0. Limit: 5,000."""
-    drift: DriftPolicy | None = None
-    """Reaction to fields that other managers changed. Default: `REPORT`."""
-    interval_s: int | None = None
-    """Seconds between two checks for drift. Default: 300. Limits: 30 to 86,400."""
-    suspended: bool | None = None
-    """True stops the source. Default: false."""
+    settings: Given[SourceSettings] = given_part(SourceSettings)
+    """Settings to change."""
 
     def applied(self, settings: SourceSettings) -> SourceSettings:
         """Returns the changed settings. Invalid: a value is not allowed."""
-        after = replace(settings, **given_columns(self, "name", "project_id"))
+        after = self.settings.applied(settings)
         check_ref(after.ref)
         for name in ("repository_id", "service_account_id"):
             if not getattr(after, name):

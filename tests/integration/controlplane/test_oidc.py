@@ -18,6 +18,7 @@ from jwt.algorithms import ECAlgorithm
 
 from controlplane.access.model.scim import UserPush
 from controlplane.access.model.sign_in import Issuer
+from controlplane.access.model.trust_rules import TrustRuleSpec
 from controlplane.access.oidc.issuers import OidcClient, OidcIssuers
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.role_bindings import BindingDraft
@@ -27,6 +28,7 @@ from controlplane.access.operations.trust_rules import TrustRuleChange
 from controlplane.access.ports import UserStore
 from controlplane.authorization import INSTALLATION, Verb
 from controlplane.authorization.roles import BuiltInRole as Role
+from controlplane.platform.parts import given
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from core.identity import TokenKind, new_token
 from core.outbound.issuers import IssuerHttpClient, check_url
@@ -422,13 +424,14 @@ async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await writer.drain()
 
 
-async def exchange_rule(access: AccessOperations, **given: Any) -> str:
+async def exchange_rule(access: AccessOperations, **fields: Any) -> str:
     """A service account that trusts tokens of a CI; its id."""
     account = await access.world.accounts.create(access.world.admin, "deployer")
     keys = json.dumps(access.issuer.jwks())
     rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
     rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}
-    change = TrustRuleChange("ci", account.id, **{**rule, **given})
+    rule |= {"service_account_id": account.id, **fields}
+    change = TrustRuleChange("ci", given(TrustRuleSpec, **rule))
     await access.trust_rules.create(access.world.admin, change)
     return account.id
 
@@ -477,13 +480,13 @@ async def test_only_what_a_rule_names_is_exchanged(access: AccessOperations) -> 
 
 async def test_a_rule_trusts_somebody_in_particular(access: AccessOperations) -> None:
     """Everything, plain HTTP and endless lives are refused."""
-    for given in (
+    for fields in (
         {"subject": "*", "claims": {}},
         {"issuer": "http://ci.example.org"},
         {"minutes": 100_000},
     ):
         with pytest.raises(Invalid):
-            await exchange_rule(access, **given)
+            await exchange_rule(access, **fields)
         async with access.world.deps.store.write() as tx:
             for user in await tx[UserStore].all():
                 await tx[UserStore].remove(user.id)

@@ -16,6 +16,7 @@ from controlplane.access.api.inputs import (
     TokenScopeAttributes,
     TrustRuleAttributes,
 )
+from controlplane.access.model.trust_rules import TrustRuleSpec
 from controlplane.access.operations.bindings import Subjects
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
@@ -30,6 +31,7 @@ from controlplane.authorization import (
     Scope,
     Verb,
 )
+from controlplane.platform.parts import given
 from core.errors import Invalid
 
 
@@ -70,10 +72,11 @@ def test_bindings_of_a_project_arrive_by_role() -> None:
 
 def test_claims_of_a_trust_rule_arrive_by_name() -> None:
     claims = [made(ClaimPatternAttributes, name="env", value="prod")]
-    given: dict[str, Any] = {"issuer": "https://ci", "audience": "towline", "subject": "repo:*"}
-    assert made(TrustRuleAttributes, **given).change() == TrustRuleChange(**given)
-    draft = made(TrustRuleAttributes, **given, claims=claims).change()
-    assert draft == TrustRuleChange(**given, claims={"env": "prod"})
+    fields: dict[str, Any] = {"issuer": "https://ci", "audience": "towline", "subject": "repo:*"}
+    change = made(TrustRuleAttributes, **fields).change()
+    assert change == TrustRuleChange(spec=given(TrustRuleSpec, **fields))
+    change = made(TrustRuleAttributes, **fields, claims=claims).change()
+    assert change == TrustRuleChange(spec=given(TrustRuleSpec, **fields, claims={"env": "prod"}))
 
 
 def test_scopes_of_a_token_have_limits() -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import Project
+from controlplane.access.model.trust_rules import TrustRuleSpec
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.operations.bindings import Subjects
@@ -30,6 +31,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
+from controlplane.platform.parts import Given, column_values
 from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
 from tests.fakes.actors import ADMIN, EDITOR, person
@@ -191,7 +193,8 @@ async def test_nobody_grants_a_role_for_longer_than_they_have_it(
     permanent = replace(DRAFT, expires_at=None)
     await bindings.create(BRIEF, DRAFT)
     view = await bindings.create(ADMIN, replace(DRAFT, name="late"))
-    rule = TrustRuleChange("ci", robot.id, "https://ci.example.org", "towline", "repo:shop")
+    spec = TrustRuleSpec(robot.id, "https://ci.example.org", "towline", "repo:shop")
+    rule = TrustRuleChange("ci", Given(column_values(spec)))
     for attempt in (
         bindings.create(BRIEF, replace(permanent, name="more")),
         bindings.create(BRIEF, replace(DRAFT, name="more", expires_at=END + timedelta(seconds=1))),

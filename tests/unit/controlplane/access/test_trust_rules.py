@@ -15,6 +15,7 @@ from controlplane.access.operations.trust_rules import (
 )
 from controlplane.access.ports import TrustRuleStore
 from controlplane.authorization import ANONYMOUS
+from controlplane.platform.parts import Given, column_values, given
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.fakes.access import USER_MANAGER, bind, make_user
 from tests.fakes.actors import ADMIN, EDITOR
@@ -29,9 +30,18 @@ RULE = TrustRule("rule", "ci", START, START, SPEC)
 CLAIMS = Claims(
     "https://ci", "repo:fleet", START, every={"aud": "towline", "ref": "refs/heads/main"}
 )
-CHANGE = TrustRuleChange(
-    "ci", "bot", "https://ci", "towline", "repo:*", {"ref": "refs/heads/*"}, 30
-)
+
+
+def new(name: str | None = "ci", **fields: Any) -> TrustRuleChange:
+    """Returns a whole rule: `SPEC` with other values in some fields."""
+    return TrustRuleChange(name, Given(column_values(replace(SPEC, **fields))))
+
+
+def change_of(**fields: Any) -> TrustRuleChange:
+    return TrustRuleChange(spec=given(TrustRuleSpec, **fields))
+
+
+CHANGE = new()
 
 
 @pytest.fixture
@@ -53,12 +63,12 @@ async def test_a_trust_rule_is_created_changed_and_deleted(
     assert await rules.all(ADMIN) == [rule]
     await world.clock.advance(1)
     changed = await rules.update(
-        ADMIN, rule.id, TrustRuleChange(service_account_id="other", claims={}, keys="{}")
+        ADMIN, rule.id, change_of(service_account_id="other", claims={}, keys="{}")
     )
     spec = replace(SPEC, service_account_id="other", claims={}, keys="{}")
     assert changed == replace(rule, spec=spec, updated_at=world.clock.now())
     assert await rules.all(ADMIN) == [changed]
-    unset = await rules.update(ADMIN, rule.id, TrustRuleChange(keys=""))
+    unset = await rules.update(ADMIN, rule.id, change_of(keys=""))
     assert unset.spec == replace(spec, keys=None)
     assert await rules.delete(ADMIN, rule.id) == unset
     assert await world.rows(TrustRuleStore) == []
@@ -73,20 +83,20 @@ async def test_a_trust_rule_is_created_changed_and_deleted(
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        (replace(CHANGE, name=None), "name"),
-        (replace(CHANGE, name="No Label"), "name"),
-        (replace(CHANGE, service_account_id=None), "serviceAccount"),
-        (replace(CHANGE, issuer=None), "issuer"),
-        (replace(CHANGE, issuer="http://ci"), "issuer"),
-        (replace(CHANGE, issuer="https://" + "x" * 505), "issuer"),
-        (replace(CHANGE, audience=""), "audience"),
-        (replace(CHANGE, subject=None), "subject"),
-        (replace(CHANGE, subject="x" * 513), "subject"),
-        (replace(CHANGE, minutes=0), "minutes"),
-        (replace(CHANGE, minutes=1441), "minutes"),
-        (replace(CHANGE, claims={str(n): "x" for n in range(21)}), "claims"),
-        (replace(CHANGE, subject="**", claims={}), "subject"),
-        (replace(CHANGE, keys="x" * (64 * 1024 + 1)), "keys"),
+        (new(name=None), "name"),
+        (new("No Label"), "name"),
+        (new(service_account_id=None), "serviceAccount"),
+        (new(issuer=None), "issuer"),
+        (new(issuer="http://ci"), "issuer"),
+        (new(issuer="https://" + "x" * 505), "issuer"),
+        (new(audience=""), "audience"),
+        (new(subject=None), "subject"),
+        (new(subject="x" * 513), "subject"),
+        (new(minutes=0), "minutes"),
+        (new(minutes=1441), "minutes"),
+        (new(claims={str(n): "x" for n in range(21)}), "claims"),
+        (new(subject="**", claims={}), "subject"),
+        (new(keys="x" * (64 * 1024 + 1)), "keys"),
     ],
 )
 async def test_an_invalid_trust_rule_is_refused(
@@ -103,8 +113,8 @@ async def test_an_invalid_trust_rule_is_refused(
     ("change", "field"),
     [
         (TrustRuleChange(name="other"), "name"),
-        (TrustRuleChange(subject="*", claims={}), "subject"),
-        (TrustRuleChange(issuer=""), "issuer"),
+        (change_of(subject="*", claims={}), "subject"),
+        (change_of(issuer=""), "issuer"),
     ],
 )
 async def test_an_invalid_change_of_a_trust_rule_is_refused(
@@ -120,9 +130,9 @@ async def test_an_invalid_change_of_a_trust_rule_is_refused(
 @pytest.mark.parametrize(
     "change",
     [
-        replace(CHANGE, issuer="https://" + "x" * 504, audience="x" * 512, subject="x" * 512),
-        replace(CHANGE, minutes=1440, claims={str(n): "x" for n in range(20)}),
-        replace(CHANGE, minutes=1, subject="*", keys="x" * 64 * 1024),
+        new(issuer="https://" + "x" * 504, audience="x" * 512, subject="x" * 512),
+        new(minutes=1440, claims={str(n): "x" for n in range(20)}),
+        new(minutes=1, subject="*", keys="x" * 64 * 1024),
     ],
 )
 async def test_a_trust_rule_at_the_limits_is_accepted(
@@ -153,13 +163,13 @@ async def test_a_trust_rule_needs_a_service_account_with_no_more_permissions(
         (ANONYMOUS, "bot", Unauthenticated),
     ):
         with pytest.raises(error):
-            await rules.create(actor, replace(CHANGE, name="new", service_account_id=id))
+            await rules.create(actor, new("new", service_account_id=id))
     calls: list[Any] = [
         rules.all(EDITOR),
         rules.delete(EDITOR, "rule"),
-        rules.update(EDITOR, "rule", TrustRuleChange(minutes=1)),
-        rules.update(USER_MANAGER, "rule", TrustRuleChange(minutes=1)),
-        rules.update(USER_MANAGER, "rule", TrustRuleChange(service_account_id="other")),
+        rules.update(EDITOR, "rule", change_of(minutes=1)),
+        rules.update(USER_MANAGER, "rule", change_of(minutes=1)),
+        rules.update(USER_MANAGER, "rule", change_of(service_account_id="other")),
     ]
     for call in calls:
         with pytest.raises(Forbidden):
@@ -175,12 +185,12 @@ async def test_an_issuer_has_at_most_100_rules(world: MemoryOperations, rules: T
     await world.given(BOT, *others)
     last = await rules.create(ADMIN, CHANGE)
     with pytest.raises(Invalid, match="100 rules") as error:
-        await rules.create(ADMIN, replace(CHANGE, name="more"))
+        await rules.create(ADMIN, new("more"))
     assert error.value.field == "issuer"
-    await rules.update(ADMIN, last.id, TrustRuleChange(minutes=5))
-    other = await rules.create(ADMIN, replace(CHANGE, name="other", issuer="https://other"))
+    await rules.update(ADMIN, last.id, change_of(minutes=5))
+    other = await rules.create(ADMIN, new("other", issuer="https://other"))
     with pytest.raises(Invalid, match="100 rules"):
-        await rules.update(ADMIN, other.id, TrustRuleChange(issuer="https://ci"))
+        await rules.update(ADMIN, other.id, change_of(issuer="https://ci"))
 
 
 @pytest.mark.parametrize(

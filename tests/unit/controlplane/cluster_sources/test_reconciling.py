@@ -13,7 +13,7 @@ from controlplane.cluster_sources.model.source import (
     InventoryKind,
 )
 from controlplane.cluster_sources.operations.deliveries import MAX_JOINING, TOKEN_LIFE
-from controlplane.cluster_sources.operations.sources import ClusterSourceChange, count_results
+from controlplane.cluster_sources.operations.sources import count_results
 from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import BootstrapTokenStore
@@ -21,6 +21,7 @@ from core.errors import Conflict, Forbidden, Unauthenticated, Unavailable
 from tests.fakes.actors import ADMIN
 from tests.fakes.cluster_sources import (
     ClusterSourceWorld,
+    change_of,
     cluster_source_world,
     initialized,
 )
@@ -176,7 +177,7 @@ async def test_equal_names_of_two_namespaces_need_a_template(world: ClusterSourc
     world.hub.put("eu-1", "b", uid="2")
     source = await world.create()
     assert "b/eu-1" in source.status.message
-    change = ClusterSourceChange(name_template="{namespace}-{name}")
+    change = change_of(name_template="{namespace}-{name}")
     await world.sources.update(ADMIN, source.id, change)
     await world.run_due()
     assert sorted(await world.clusters()) == ["b-eu-1", "eu-1"]
@@ -452,11 +453,11 @@ async def test_only_the_namespace_and_the_selector_are_read(world: ClusterSource
 
 async def test_a_suspended_source_does_nothing(world: ClusterSourceWorld) -> None:
     source = await world.create()
-    await world.sources.update(ADMIN, source.id, ClusterSourceChange(suspended=True))
+    await world.sources.update(ADMIN, source.id, change_of(suspended=True))
     world.hub.put("eu-1")
     await world.pass_interval()
     assert await world.clusters() == {}
-    await world.sources.update(ADMIN, source.id, ClusterSourceChange(suspended=False))
+    await world.sources.update(ADMIN, source.id, change_of(suspended=False))
     await world.run_due()
     assert list(await world.clusters()) == ["eu-1"]
 

@@ -22,11 +22,10 @@ from tests.fakes.cluster_sources import (
     ACCOUNT,
     MANAGEMENT,
     ClusterSourceWorld,
+    change_of,
     cluster_source_world,
     initialized,
 )
-
-Change = ClusterSourceChange
 
 
 @pytest.fixture
@@ -71,11 +70,17 @@ async def test_only_the_suspension_and_the_interval_need_no_rights_of_the_accoun
 ) -> None:
     source = await world.create()
     await world.memory.given(bind(BuiltInRole.ADMIN.value, ACCOUNT))
-    changes = (Change(selector="a=b"), Change(name_template="x-{name}"), Change(tags={"a": "b"}))
+    changes = (
+        change_of(selector="a=b"),
+        change_of(name_template="x-{name}"),
+        change_of(tags={"a": "b"}),
+    )
     for change in changes:
         with pytest.raises(Forbidden):
             await world.sources.update(EDITOR, source.id, change)
-    changed = await world.sources.update(EDITOR, source.id, Change(suspended=True, interval_s=99))
+    changed = await world.sources.update(
+        EDITOR, source.id, change_of(suspended=True, interval_s=99)
+    )
     assert (changed.settings.suspended, changed.settings.interval_s) == (True, 99)
     with pytest.raises(Conflict, match="suspended"):
         await world.sources.sync(ADMIN, source.id)
@@ -104,9 +109,9 @@ async def test_only_the_suspension_and_the_interval_need_no_rights_of_the_accoun
     ],
 )
 def test_settings_have_limits(columns: dict[str, object], message: str) -> None:
-    given: dict[str, object] = {"cluster_id": "a", "service_account_id": "b"}
+    required = {"cluster_id": "a", "service_account_id": "b"}
     with pytest.raises(Invalid) as error:
-        Change(**(given | columns)).applied(ClusterSourceSettings())  # ty: ignore[invalid-argument-type]
+        change_of(**(required | columns)).applied(ClusterSourceSettings())
     assert message in error.value.message
 
 
@@ -115,7 +120,7 @@ async def test_a_name_is_unique_and_stays(world: ClusterSourceWorld) -> None:
     with pytest.raises(Conflict, match="already exists"):
         await world.create()
     with pytest.raises(Invalid, match="cannot be changed"):
-        await world.sources.update(ADMIN, source.id, Change(name="other"))
+        await world.sources.update(ADMIN, source.id, ClusterSourceChange(name="other"))
     with pytest.raises(Invalid):
         await world.create("Not A Label")
 

@@ -9,7 +9,6 @@ from controlplane.configuration_sources.model.drift import MAX_REVERTS
 from controlplane.configuration_sources.model.source import ApplyMode, SourceResult
 from controlplane.configuration_sources.operations.sources import (
     RECONCILE,
-    ConfigurationSourceChange,
 )
 from controlplane.manifests.model.plan import ManifestAction
 from controlplane.platform.ports import JobStore
@@ -18,7 +17,7 @@ from core.spec.sync import DriftPolicy
 from tests.fakes.actors import ADMIN
 from tests.fakes.audit_rows import audit_rows
 from tests.fakes.manifest_world import document
-from tests.fakes.source_world import REPOSITORY, SourceWorld, source_world
+from tests.fakes.source_world import REPOSITORY, SourceWorld, change_of, source_world
 
 
 def cluster(name: str, **tags: str) -> str:
@@ -272,7 +271,7 @@ async def test_changed_settings_are_applied_at_the_same_commit(world: SourceWorl
     files = {"fleet/a.yaml": cluster("eu-1"), "other/a.yaml": cluster("us-1")}
     world.git.push_files(REPOSITORY, files)
     source = await world.create()
-    await world.sources.update(ADMIN, source.id, ConfigurationSourceChange(folder="other"))
+    await world.sources.update(ADMIN, source.id, change_of(folder="other"))
     await world.run_due()
     assert await handles(world) == ["eu-1", "us-1"]
     assert await world.result() is SourceResult.SYNCED
@@ -280,12 +279,12 @@ async def test_changed_settings_are_applied_at_the_same_commit(world: SourceWorl
 
 async def test_a_suspended_source_does_nothing_until_it_is_resumed(world: SourceWorld) -> None:
     source = await world.create()
-    await world.sources.update(ADMIN, source.id, ConfigurationSourceChange(suspended=True))
+    await world.sources.update(ADMIN, source.id, change_of(suspended=True))
     await world.push({"a.yaml": cluster("eu-1")})
     assert await handles(world) == []
     with pytest.raises(Conflict, match="suspended"):
         await world.sources.sync(ADMIN, source.id)
-    await world.sources.update(ADMIN, source.id, ConfigurationSourceChange(suspended=False))
+    await world.sources.update(ADMIN, source.id, change_of(suspended=False))
     await world.run_due()
     assert await handles(world) == ["eu-1"]
 

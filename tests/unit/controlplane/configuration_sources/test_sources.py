@@ -26,10 +26,9 @@ from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.manifest_world import document
 from tests.fakes.operations import make_repository
-from tests.fakes.source_world import ACCOUNT, REPOSITORY, SourceWorld, source_world
+from tests.fakes.source_world import ACCOUNT, REPOSITORY, SourceWorld, change_of, source_world
 
 URL = "https://fleet.example.org/fleet.git"
-Change = ConfigurationSourceChange
 
 
 @pytest.fixture
@@ -60,10 +59,10 @@ async def test_an_editor_makes_a_source_with_rights_of_an_editor() -> None:
 
 async def test_an_editor_redirects_no_source_with_more_rights(world: SourceWorld) -> None:
     source = await world.create()
-    for change in (Change(folder="mine"), Change(ref="mine"), Change(prune=True)):
+    for change in (change_of(folder="mine"), change_of(ref="mine"), change_of(prune=True)):
         with pytest.raises(Forbidden):
             await world.sources.update(EDITOR, source.id, change)
-    suspended = await world.sources.update(EDITOR, source.id, Change(suspended=True))
+    suspended = await world.sources.update(EDITOR, source.id, change_of(suspended=True))
     assert suspended.settings.suspended
 
 
@@ -163,7 +162,7 @@ async def test_a_name_is_unique_and_stays(world: SourceWorld) -> None:
     with pytest.raises(Conflict, match="already exists"):
         await world.create()
     with pytest.raises(Invalid, match="cannot be changed"):
-        await world.sources.update(ADMIN, source.id, Change(name="other"))
+        await world.sources.update(ADMIN, source.id, ConfigurationSourceChange(name="other"))
 
 
 async def test_a_folder_belongs_to_one_source(world: SourceWorld) -> None:
@@ -216,7 +215,7 @@ async def test_a_nested_source_gets_no_more_rights_than_its_parent() -> None:
 async def test_sources_are_counted_by_their_results(world: SourceWorld) -> None:
     await world.create("failing", folder="none")
     suspended = await world.create("suspended", folder="other")
-    await world.sources.update(ADMIN, suspended.id, Change(suspended=True))
+    await world.sources.update(ADMIN, suspended.id, change_of(suspended=True))
     async with world.manifests.memory.store.read() as tx:
         counts = await count_results(tx)
     assert counts == {
