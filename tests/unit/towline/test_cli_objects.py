@@ -92,7 +92,7 @@ def test_quantities_are_read(text: str, value: float) -> None:
 
 def test_a_healthy_pod_is_chosen() -> None:
     def pod(name: str, state: str) -> Any:
-        return {"kind": "Pod", "name": name, "namespace": "shop", "state": state}
+        return {"group": "", "kind": "Pod", "name": name, "namespace": "shop", "state": state}
 
     pods = [pod("a", "FAILED"), pod("b", "RUNNING")]
     assert pod_of("dev/web", pods, None)["name"] == "b"
