@@ -94,9 +94,9 @@ class KubeApi:
 
     def kind(self, name: str) -> Kind:
         """Finds a kind by its plural, singular or short name, `plural.group` or `kind.group`."""
-        wanted = name.lower()
+        lowercase_name = name.lower()
         for group in self._groups():
-            if found := find_kind_in(group, wanted):
+            if found := find_kind_in(group, lowercase_name):
                 return found
         raise NotFound(f"cluster {self.handle} has no kind {name!r}")
 
@@ -152,17 +152,17 @@ def _table_of_names(page: JsonObject) -> JsonObject:
     return {"metadata": page["metadata"], "columnDefinitions": titles, "rows": rows}
 
 
-def find_kind_in(group: JsonObject, wanted: str) -> Kind | None:
+def find_kind_in(group: JsonObject, searched_name: str) -> Kind | None:
     """Finds a kind in a group of the aggregated discovery."""
     name = group["metadata"].get("name", "")
     for version in group["versions"]:
         api = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
         for resource in version.get("resources", ()):
             plural = resource["resource"]
-            words = {plural, resource.get("singularResource"), *resource.get("shortNames", ())}
+            names = {plural, resource.get("singularResource"), *resource.get("shortNames", ())}
             kind = resource["responseKind"]["kind"]
-            words |= {kind.lower(), f"{kind.lower()}.{name}", f"{plural}.{name}"}
-            if wanted in words and "list" in resource.get("verbs", ()):
+            names |= {kind.lower(), f"{kind.lower()}.{name}", f"{plural}.{name}"}
+            if searched_name in names and "list" in resource.get("verbs", ()):
                 return Kind(api, plural, resource["scope"] == "Namespaced", kind)
     return None
 

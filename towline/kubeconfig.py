@@ -168,5 +168,5 @@ def _id_token_plugin(command: str) -> Entry:
 
 def _plugin_path() -> str:
     """Name of the plugin if it is on the PATH, else its path next to the interpreter."""
-    beside = Path(sys.executable).with_name(PLUGIN)
-    return str(beside) if shutil.which(PLUGIN) is None and beside.exists() else PLUGIN
+    installed = Path(sys.executable).with_name(PLUGIN)
+    return str(installed) if shutil.which(PLUGIN) is None and installed.exists() else PLUGIN

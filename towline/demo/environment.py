@@ -245,7 +245,7 @@ class DemoEnvironment:
         return folder
 
 
-def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) -> float:
+def wait_until(description: str, condition: Callable[[], bool], seconds: float = 30.0) -> float:
     """Waits until the condition is true; returns the seconds. Unavailable: timed out.
 
     An error of the condition counts as false; the message of Unavailable has the last error.
@@ -261,7 +261,7 @@ def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) 
                 raise
             reason = f": {error.message}"
         time.sleep(0.05)
-    raise Unavailable(f"timed out after {seconds:.0f} s: {what}{reason}")
+    raise Unavailable(f"timed out after {seconds:.0f} s: {description}{reason}")
 
 
 def parse_json(text: str) -> JsonObject:

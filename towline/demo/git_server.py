@@ -57,8 +57,8 @@ class ServedRepository:
         """SHA of a ref, or None."""
         with suppress(OSError):
             return (self.path / ref).read_text().strip()
-        found = _git(self.path, "for-each-ref", "--format=%(objectname)", ref)
-        return found.decode().strip() or None
+        output = _git(self.path, "for-each-ref", "--format=%(objectname)", ref)
+        return output.decode().strip() or None
 
     def point(self, ref: str, sha: str) -> None:
         """Forces a ref (`refs/heads/x`, `refs/tags/v1`) to a commit."""

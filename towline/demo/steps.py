@@ -162,15 +162,15 @@ class DemoSteps:
         """Waits until a release, that of this commit if given, needs approval for prod; returns the
         edge.
         """
-        found: JsonObject = {}
+        edge: JsonObject = {}
 
-        def waits() -> bool:
-            found.update(self.pipeline()["edges"][0])
-            asked = found["gates"][0]["state"] == "RUNNING"
-            return asked and any(sha in ("", digest["sha"]) for digest in found["digests"])
+        def is_waiting() -> bool:
+            edge.update(self.pipeline()["edges"][0])
+            is_gate_running = edge["gates"][0]["state"] == "RUNNING"
+            return is_gate_running and any(sha in ("", digest["sha"]) for digest in edge["digests"])
 
-        wait_until("a release waits for prod", waits)
-        return found
+        wait_until("a release waits for prod", is_waiting)
+        return edge
 
     def approve(self, edge: JsonObject) -> None:
         """Approves the digests of the waiting release."""

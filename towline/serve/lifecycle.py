@@ -16,9 +16,9 @@ class ManagedProcess(Protocol):
     async def wait_failed(self) -> BaseException: ...
 
 
-async def wait_for_failure(tasks: Tasks, parts: Collection[Tasks]) -> BaseException:
+async def wait_for_failure(tasks: Tasks, task_groups: Collection[Tasks]) -> BaseException:
     """Waits until a background task ends unexpectedly; returns the reason."""
-    waiting = [tasks.spawn("failure", part.wait_failed()) for part in parts]
+    waiting = [tasks.spawn("failure", group.wait_failed()) for group in task_groups]
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     return done.pop().result()
 

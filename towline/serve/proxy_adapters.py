@@ -225,14 +225,14 @@ def _is_discovery(attributes: RequestAttributes) -> bool:
 
 
 def _audit_entry(record: RequestRecord, now: datetime) -> AuditEntry:
-    who = record.identity
+    identity = record.identity
     action, target = _action_and_target(record.handle, record.method, record.attributes)
     refused = record.refused and record.reason is EndReason.REFUSED
     return AuditEntry(
         at=now,
-        actor=who.name if who else "",
-        actor_id=who.user_id if who else "",
-        token_id=who.token_id if who else None,
+        actor=identity.name if identity else "",
+        actor_id=identity.user_id if identity else "",
+        token_id=identity.token_id if identity else None,
         source=_address(record.source)[:64],
         action=action,
         verdict=AuditVerdict.REFUSED if refused else AuditVerdict.ALLOWED,
@@ -262,10 +262,14 @@ def _address(source: str) -> str:
     return source.rpartition(":")[0] or source
 
 
-def _action_and_target(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
+def _action_and_target(
+    handle: str, method: str, attributes: RequestAttributes | None
+) -> tuple[str, str]:
     """Action and target of a request for its audit row."""
-    verb = what.verb if what else method.lower()
-    return f"kubernetes.{verb}"[:128], f"{handle}: {what.text if what else method}"[:320]
+    verb = attributes.verb if attributes else method.lower()
+    return f"kubernetes.{verb}"[:128], f"{handle}: {attributes.text if attributes else method}"[
+        :320
+    ]
 
 
 def _dropped_entry(rows: int, now: datetime) -> AuditEntry:

@@ -106,9 +106,8 @@ def _parse_line(model: type[Model], path: Path, number: int, line: bytes) -> Mod
     try:
         return model.model_validate_json(line)
     except ValidationError as error:
-        what = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, what["loc"])) or "line"
-        message = (
-            f"{path}, line {number}: {where}: {what['msg']}; is this a recording by record-churn?"
-        )
+        details = error.errors(include_url=False, include_input=False)[0]
+        field_path = ".".join(map(str, details["loc"])) or "line"
+        problem = f"{field_path}: {details['msg']}"
+        message = f"{path}, line {number}: {problem}; is this a recording by record-churn?"
         raise Invalid(message, field="churn") from error

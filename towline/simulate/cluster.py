@@ -102,8 +102,8 @@ class SimulatedCluster:
         name = f"object-{next(self._numbers)}"
         service_id = next(iter(self._desired), "00000000-0000-7000-8000-000000000000")
         ref = ObjectRef("", "v1", "ConfigMap", "simulated", name)
-        found = DriftFound(service_id, ref, "somebody", ("/data/x",), deleted=False, healed=True)
-        self._reports.drift(found)
+        drift = DriftFound(service_id, ref, "somebody", ("/data/x",), deleted=False, healed=True)
+        self._reports.drift(drift)
         return name
 
     def change(self, change: RecordedChange) -> None:

@@ -51,9 +51,9 @@ class Forecast:
         if not self.constraints:
             return "no measurement of the cost of a cluster: run the scenario idle"
         tightest = min(self.constraints, key=lambda constraint: constraint.max_clusters)
-        word = "yes" if self.fits else "no"
+        verdict = "yes" if self.fits else "no"
         return (
-            f"{word}: {self.clusters:,} clusters on one replica; the maximum is about "
+            f"{verdict}: {self.clusters:,} clusters on one replica; the maximum is about "
             f"{tightest.max_clusters:,}, limited by {tightest.need}"
         )
 

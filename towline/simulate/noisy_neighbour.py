@@ -60,13 +60,13 @@ class InterferenceResult:
         calm = statistics.median(window.cpu for window in self.calm)
         return statistics.median(window.cpu for window in self.troubled) - calm
 
-    def figures(self, where: str) -> list[Figure]:
+    def figures(self, label: str) -> list[Figure]:
         """Figures of the comparison: medians of all rounds."""
         name = "report to acknowledgement, p95"
         return [
             _median(name, [1000 * window.p95 for window in self.calm], "ms"),
-            _median(f"{name}, {where}", [1000 * window.p95 for window in self.troubled], "ms"),
-            _median(f"{where}, relative to calm", self.ratios, "x", _MAX_RATIO),
+            _median(f"{name}, {label}", [1000 * window.p95 for window in self.troubled], "ms"),
+            _median(f"{label}, relative to calm", self.ratios, "x", _MAX_RATIO),
             _median("consecutive calm windows", self.differences, "x"),
         ]
 

@@ -33,9 +33,9 @@ def _frame(curve: Curve) -> str:
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
     )
     title = _text(middle, 20, curve.title, anchor="middle", weight="bold")
-    below = _text(middle, _HEIGHT - 8, curve.x, anchor="middle")
-    beside = _text(8, _TOP - 10, curve.y)
-    return "\n".join((head, title, below, beside))
+    x_title = _text(middle, _HEIGHT - 8, curve.x, anchor="middle")
+    y_title = _text(8, _TOP - 10, curve.y)
+    return "\n".join((head, title, x_title, y_title))
 
 
 def _grid(right: float, top: float) -> list[str]:

@@ -57,10 +57,10 @@ async def run(
     say: PrintProgress,
 ) -> list[ScenarioResult]:
     """Runs the scenarios against `hub`, or against a temporary control plane."""
-    wanted, count = sort_scenarios(names), validate_plan(plan, processes)
+    scenarios, count = sort_scenarios(names), validate_plan(plan, processes)
     outcomes = []
     async with start_simulation(plan, count, hub, say) as stage:
-        for name in wanted:
+        for name in scenarios:
             if name not in ("idle", "onboard") and stage.size < plan.clusters:
                 await stage.grow(plan.clusters)
             if name == "onboard" and stage.size >= plan.clusters:

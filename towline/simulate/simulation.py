@@ -67,8 +67,8 @@ class Simulation:
         if missing <= 0:
             return 0.0
         self.say(f"registering {missing} clusters")
-        made = await asyncio.to_thread(self.fleet.register, missing)
-        agents = [{"id": cluster["id"], "token": cluster["deployToken"]} for cluster in made]
+        clusters = await asyncio.to_thread(self.fleet.register, missing)
+        agents = [{"id": cluster["id"], "token": cluster["deployToken"]} for cluster in clusters]
         self.say(f"connecting {missing} agents")
         began = time.monotonic()
         await asyncio.gather(
@@ -156,42 +156,42 @@ class Simulation:
         self.say(f"deploying a service to {len(new)} clusters")
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.deploy, new)
-        await self.wait_reported({service["id"] for service in new}, began, self.workers)
+        await self.wait_reported({cluster["id"] for cluster in new}, began, self.workers)
         self.deployed = self.size
         return time.monotonic() - began
 
     async def commit(
-        self, names: Collection[str] = (), workers: Collection[WorkerProcess] = ()
+        self, ids: Collection[str] = (), workers: Collection[WorkerProcess] = ()
     ) -> list[float]:
-        """Commits to all; returns the seconds until each of `names` (default: all) reported it.
+        """Commits to all; returns the seconds until each of `ids` (default: all) reported it.
 
         `workers`: ask only these processes. Unavailable: it takes too long.
         """
         await self.snapshot(workers)
-        wanted = set(names) or {cluster["id"] for cluster in self.fleet.clusters}
+        cluster_ids = set(ids) or {cluster["id"] for cluster in self.fleet.clusters}
         await asyncio.to_thread(self.fleet.commit, next(self.versions))
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.request_poll)
-        return await self.wait_reported(wanted, began, workers or self.workers)
+        return await self.wait_reported(cluster_ids, began, workers or self.workers)
 
     async def wait_reported(
-        self, wanted: set[str], began: float, workers: Collection[WorkerProcess]
+        self, cluster_ids: set[str], began: float, workers: Collection[WorkerProcess]
     ) -> list[float]:
-        """Waits until all of `wanted` report a new state; returns seconds since `began`.
+        """Waits until all of `cluster_ids` report a new state; returns seconds since `began`.
 
         Unavailable: it takes too long.
         """
         reported: dict[str, float] = {}
-        while wanted - reported.keys():
+        while missing := cluster_ids - reported.keys():
             if time.monotonic() - began > self.plan.patience:
                 raise Unavailable(
-                    f"{len(wanted - reported.keys())} of {len(wanted)} clusters did not report "
+                    f"{len(missing)} of {len(cluster_ids)} clusters did not report "
                     f"within {self.plan.patience:.0f} s"
                 )
             await asyncio.sleep(_POLL_S)
             for answers in await self.snapshot(workers):
                 reported |= {row[0]: row[5] - began for row in answers["settled"]}
-        return [reported[name] for name in wanted]
+        return [reported[id] for id in cluster_ids]
 
     def _distribute(self, agents: list[dict[str, str]]) -> list[list[dict[str, str]]]:
         """Distributes agents to processes."""

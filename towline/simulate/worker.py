@@ -54,13 +54,19 @@ class AgentWorker:
     ) -> JsonObject:
         """Starts agents (`id`, `token`) and waits until all have connected once."""
         self._ports |= {int(address.rpartition(":")[2]) for address in addresses}
-        turn = asyncio.Semaphore(_MAX_CONCURRENT_JOINS)
-        where, authority = tuple(addresses), ca.encode()
+        slots = asyncio.Semaphore(_MAX_CONCURRENT_JOINS)
+        address_tuple, authority = tuple(addresses), ca.encode()
 
         async def start(agent_spec: JsonObject) -> None:
-            async with turn:
-                given = (agent_spec["id"], agent_spec["token"], authority, where, self._clock)
-                self._makers[agent_spec["id"]] = partial(SimulatedAgent, *given)
+            async with slots:
+                arguments = (
+                    agent_spec["id"],
+                    agent_spec["token"],
+                    authority,
+                    address_tuple,
+                    self._clock,
+                )
+                self._makers[agent_spec["id"]] = partial(SimulatedAgent, *arguments)
                 agent = self._start_agent(agent_spec["id"])
                 await self._wait_until(lambda: agent.link.has_been_linked)
 
@@ -168,12 +174,12 @@ class AgentWorker:
                 agent.cluster.change(change)
 
     async def _make_noise(self, name: str, rate: float) -> None:
-        agent, done, began = self._agents[name], 0, self._clock.monotonic()
+        agent, reported, began = self._agents[name], 0, self._clock.monotonic()
         while True:
             due = int((self._clock.monotonic() - began) * rate)
-            for _ in range(due - done):
+            for _ in range(due - reported):
                 self._report_drift(agent)
-            done = due
+            reported = due
             await self._clock.sleep(max(_POLL_S, 1 / rate))
 
     def _start_agent(self, name: str) -> SimulatedAgent:

@@ -112,8 +112,8 @@ def _provided_programs() -> dict[str, Path]:
     folder = Path(assets).absolute()
     if not folder.is_dir():
         raise Invalid(f"KUBEBUILDER_ASSETS={assets} is not a folder")
-    found = {program.name: folder / program.name for program in PROGRAMS}
-    return {name: path for name, path in found.items() if os.access(path, os.X_OK)}
+    candidates = {program.name: folder / program.name for program in PROGRAMS}
+    return {name: path for name, path in candidates.items() if os.access(path, os.X_OK)}
 
 
 def _fingerprint(provided: dict[str, Path]) -> str:
