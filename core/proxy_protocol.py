@@ -65,7 +65,7 @@ def _parse_v1(line: bytes) -> Address | None:
     return _address_text(addresses[0]), ports[0]
 
 
-def _parse_v2(command: int, family: int, rest: bytes) -> Address | None:
+def _parse_v2(command: int, family: int, addresses: bytes) -> Address | None:
     if command == _LOCAL:
         return None
     if command != _PROXY:
@@ -74,10 +74,10 @@ def _parse_v2(command: int, family: int, rest: bytes) -> Address | None:
         return None
     try:
         if family == _TCP4:
-            source, _, port, _ = struct.unpack_from("!4s4sHH", rest)
+            source, _, port, _ = struct.unpack_from("!4s4sHH", addresses)
             return _address_text(IPv4Address(source)), port
         if family == _TCP6:
-            source, _, port, _ = struct.unpack_from("!16s16sHH", rest)
+            source, _, port, _ = struct.unpack_from("!16s16sHH", addresses)
             return _address_text(IPv6Address(source)), port
     except struct.error:
         raise BadProxyHeader("header of version 2 is too short for its addresses") from None

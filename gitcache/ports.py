@@ -194,7 +194,7 @@ class Coordinator(Protocol):
 class Charts(Protocol):
     """Fetches charts from chart repositories and OCI registries, within limits."""
 
-    async def pin(self, wanted: ChartRef) -> ChartPin:
+    async def pin(self, chart: ChartRef) -> ChartPin:
         """Resolves a reference now. Raises Invalid if there is no such chart, Unavailable."""
         ...
 

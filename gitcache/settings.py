@@ -112,10 +112,10 @@ class SigningSettings(_Group):
 
     @field_validator("sources", "orders", mode="before")
     @classmethod
-    def _listed(cls, given: object) -> object:
-        if isinstance(given, str):
-            return [item.strip() for item in given.split(",") if item.strip()]
-        return given
+    def _split_list(cls, items: object) -> object:
+        if isinstance(items, str):
+            return [item.strip() for item in items.split(",") if item.strip()]
+        return items
 
 
 class PeerSettings(_Group):
@@ -139,7 +139,7 @@ class PeerSettings(_Group):
 
     @field_validator("servers", mode="before")
     @classmethod
-    def _listed(cls, servers: object) -> object:
+    def _split_list(cls, servers: object) -> object:
         if isinstance(servers, str):
             return [server.strip() for server in servers.split(",") if server.strip()]
         return servers

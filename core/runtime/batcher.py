@@ -86,15 +86,15 @@ class Batcher(Generic[Item, Result]):
         work = self._process(batch)
         await (work if len(batch) == 1 else run_to_completion(work))
 
-    def _take_batch(self, mine: _Call) -> list[_Call]:
+    def _take_batch(self, own_call: _Call) -> list[_Call]:
         """Takes this caller and the waiting ones, in order, up to the weight of a batch."""
-        batch, room = [mine], self._max_weight - mine.weight
-        del self._queue[mine]
-        for call in self._queue if mine.weight <= self._max_shared_weight else ():
+        batch, free_weight = [own_call], self._max_weight - own_call.weight
+        del self._queue[own_call]
+        for call in self._queue if own_call.weight <= self._max_shared_weight else ():
             if call.weight > self._max_shared_weight:
                 continue
-            room -= call.weight
-            if room < 0:
+            free_weight -= call.weight
+            if free_weight < 0:
                 break
             batch.append(call)
         for call in batch[1:]:

@@ -32,14 +32,14 @@ class SignerText:
         self.blocks = [block for block in self.blocks if block.kind != kind]
         return blocks
 
-    def take_lines(self, word: str = "") -> list[str]:
+    def take_lines(self, first_word: str = "") -> list[str]:
         """Removes the lines whose first word this is, and returns the rest of each. Empty: all."""
         taken_lines, others = list[str](), list[str]()
         for line in self.lines:
-            is_match = word in {"", line.split(maxsplit=1)[0]}
+            is_match = first_word in {"", line.split(maxsplit=1)[0]}
             (taken_lines if is_match else others).append(line)
         self.lines = others
-        return [line.removeprefix(word).strip() for line in taken_lines]
+        return [line.removeprefix(first_word).strip() for line in taken_lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _crc24(data: bytes) -> bytes:
     return crc.to_bytes(3)
 
 
-def read_options(text: str, known: Collection[str]) -> dict[str, str]:
+def read_options(text: str, supported: Collection[str]) -> dict[str, str]:
     """Parses `NAME="VALUE",…`. Invalid for anything else: an option that is not understood would
     be a restriction that does not hold."""
     options: dict[str, str] = {}
@@ -124,7 +124,7 @@ def read_options(text: str, known: Collection[str]) -> dict[str, str]:
             raise Invalid(
                 f'the options of an allowed signer have the form NAME="VALUE": {text[:60]!r}'
             )
-        if name not in known:
+        if name not in supported:
             raise Invalid(f"the option {name} of an allowed signer is not supported")
         if option[2] is None or name in options:
             raise Invalid(f'an allowed signer has the option {name} once, as {name}="VALUE"')

@@ -31,8 +31,8 @@ class ObjectRef:
         return group_version_kind(self.group, self.version, self.kind)
 
     def __str__(self) -> str:
-        place = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {place}{self.name}"
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {prefix}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

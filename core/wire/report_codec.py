@@ -356,15 +356,15 @@ def inventory_from_message(message: pb.Inventory) -> InventoryChange:
     )
 
 
-def drift_to_message(found: DriftFound) -> pb.Drift:
+def drift_to_message(drift: DriftFound) -> pb.Drift:
     return pb.Drift(
-        service_id=cut_text(found.service_id, 64),
-        object=object_ref_to_message(found.ref),
-        manager=cut_text(found.manager, 128),
-        paths=[cut_text(path, 1024) for path in found.paths[:_MAX_FIELDS]],
-        deleted=found.deleted,
-        healed=found.healed,
-        changes=map(field_change_to_message, found.changes[:_MAX_FIELDS]),
+        service_id=cut_text(drift.service_id, 64),
+        object=object_ref_to_message(drift.ref),
+        manager=cut_text(drift.manager, 128),
+        paths=[cut_text(path, 1024) for path in drift.paths[:_MAX_FIELDS]],
+        deleted=drift.deleted,
+        healed=drift.healed,
+        changes=map(field_change_to_message, drift.changes[:_MAX_FIELDS]),
     )
 
 

@@ -36,9 +36,9 @@ class ChartCatalog:
         self._memo = memo
         self._clock = clock
 
-    async def pin(self, wanted: ChartRef) -> ChartPin:
+    async def pin(self, chart: ChartRef) -> ChartPin:
         """Implements `Charts.pin`."""
-        return await self._charts.pin(wanted)
+        return await self._charts.pin(chart)
 
     async def archive(self, pin: ChartPin) -> bytes:
         """Implements `Charts.archive`."""
@@ -49,7 +49,7 @@ class ChartCatalog:
         return await self._charts.signatures(pin)
 
     async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
-        """Implements `Charts.at`; tries known archives, then newest versions of charts in use."""
+        """Implements the port; tries known archives, then newest versions of charts in use."""
         chart = await self.known_chart(spec, sha)
         if chart is not None:
             origin = ChartRef(spec.url, chart.name, chart.version, spec.project)
@@ -71,9 +71,9 @@ class ChartCatalog:
         """Downloads the index of a chart repository; registries have none. Raises Unavailable."""
         await self._charts.check(ChartRef(spec.url, "", project=spec.project))
 
-    async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
+    async def newest(self, spec: RepositorySpec, chart: ChartRef) -> str:
         """Returns the sha256 of the newest archive. Raises Invalid without any, Unavailable."""
-        return await self._remember_chart(spec, await self._charts.newest(wanted))
+        return await self._remember_chart(spec, await self._charts.newest(chart))
 
     async def known_chart(self, spec: RepositorySpec, sha: str) -> SeenChart | None:
         """Looks an archive up in the memo, without a request."""

@@ -44,12 +44,12 @@ class RegistryImages:
         async def fetch() -> _Signatures:
             account = self._account(image, project)
             reader = SignatureReader(self._client, _oci_repository(image), account)
-            found = await reader.read(image.digest)
-            fresh = _SIGNED_CACHE_SECONDS if found else _UNSIGNED_CACHE_SECONDS
-            self._cached[key] = (self._clock.monotonic() + fresh, found)
+            signatures = await reader.read(image.digest)
+            fresh = _SIGNED_CACHE_SECONDS if signatures else _UNSIGNED_CACHE_SECONDS
+            self._cached[key] = (self._clock.monotonic() + fresh, signatures)
             if len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
-            return found
+            return signatures
 
         return await self._flights.once(key, fetch)
 

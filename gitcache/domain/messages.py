@@ -47,9 +47,9 @@ class JsonCodec(Generic[Value]):
             return self._adapter.validate_json(data)[0]
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
+            field_path = ".".join(str(part) for part in first["loc"])
             raise Invalid(
-                f"malformed message: {first['type']} at {where[:80] or 'its start'}"
+                f"malformed message: {first['type']} at {field_path[:80] or 'its start'}"
             ) from None
 
 

@@ -36,10 +36,10 @@ _SIGNATURE_HEADERS = {
 }
 
 
-def _equal_in_constant_time(given: str, expected: str) -> bool:
+def _equal_in_constant_time(received: str, expected: str) -> bool:
     """Compares in constant time."""
     return hmac.compare_digest(
-        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
+        received.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
     )
 
 

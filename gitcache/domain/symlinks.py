@@ -28,11 +28,11 @@ def _resolve_link(path: str, reachable: Mapping[str, Entry], targets: Mapping[st
     current = path
     for _ in range(_MAX_HOPS):
         target = paths.join(posixpath.dirname(current), targets[current])
-        found = reachable.get(target) if target is not None else None
-        if target is None or found is None:
+        entry = reachable.get(target) if target is not None else None
+        if target is None or entry is None:
             break
-        if found.mode != SYMLINK:
-            return found
+        if entry.mode != SYMLINK:
+            return entry
         current = target
     raise Invalid(
         f"{path} is a symbolic link that does not lead to a file in this service's folder"

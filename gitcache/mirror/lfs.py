@@ -50,8 +50,8 @@ class LargeFiles:
         """
         if spec.kind is not RepositoryKind.GIT:
             return blobs
-        found = {blob: parse_pointer(data) for blob, data in blobs.items()}
-        pointers = {blob: pointer for blob, pointer in found.items() if pointer is not None}
+        parsed = {blob: parse_pointer(data) for blob, data in blobs.items()}
+        pointers = {blob: pointer for blob, pointer in parsed.items() if pointer is not None}
         if not pointers:
             return blobs
         self._check_sizes(list(pointers.values()))

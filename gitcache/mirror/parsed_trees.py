@@ -28,10 +28,10 @@ class ParsedTrees:
 
     def get(self, tree: str) -> Tree | None:
         """Returns a cached tree by id, or None."""
-        found = self._trees.get(tree)
-        if found is not None:
+        cached = self._trees.get(tree)
+        if cached is not None:
             self._trees.move_to_end(tree)
-        return found
+        return cached
 
     def parse(self, tree: str, data: bytes, place: Place | None = None) -> Tree:
         """Parses and caches a raw tree. Raises Invalid if it is malformed.

@@ -209,20 +209,20 @@ def _function_arguments(source: str, recorder: ParameterRecorder) -> dict[str, s
     }
 
 
-def _result_objects(value: object, where: str, depth: int) -> Iterator[manifests.LocatedObject]:
+def _result_objects(value: object, location: str, depth: int) -> Iterator[manifests.LocatedObject]:
     """Yields the objects of a result: an object, a list, or a map of either."""
     if depth > _MAX_DEPTH:
-        raise Invalid(f"{where}: objects are nested too deeply")
+        raise Invalid(f"{location}: objects are nested too deeply")
     if isinstance(value, dict) and "kind" in value and "apiVersion" in value:
-        yield from manifests.flatten(value, where)
+        yield from manifests.flatten(value, location)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _result_objects(inner, f"{where}, {key[:80]}", depth + 1)
+            yield from _result_objects(inner, f"{location}, {key[:80]}", depth + 1)
     elif isinstance(value, list):
         for number, inner in enumerate(value, 1):
-            yield from _result_objects(inner, f"{where}, item {number}", depth + 1)
+            yield from _result_objects(inner, f"{location}, item {number}", depth + 1)
     elif value is not None:
-        raise Invalid(f"{where}: not a Kubernetes object")
+        raise Invalid(f"{location}: not a Kubernetes object")
 
 
 def _decode_text(path: str, data: bytes) -> str:

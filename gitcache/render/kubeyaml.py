@@ -249,8 +249,8 @@ def json_number(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("infinity and NaN are not JSON numbers")
     if value == math.floor(value) and abs(value) < _MAX_PLAIN_FLOAT:
-        whole = int(value)
-        return whole if _MIN_INT64 <= whole <= _MAX_UINT64 else value
+        integer = int(value)
+        return integer if _MIN_INT64 <= integer <= _MAX_UINT64 else value
     return value
 
 

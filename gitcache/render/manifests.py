@@ -30,14 +30,14 @@ class LocatedObject:
     """An object and its location: `web/deploy.yaml, line 12`."""
 
     kube_object: KubeObject
-    where: str
+    location: str
 
 
 def parse(path: str, data: bytes) -> Iterator[LocatedObject]:
     """Parses the objects of one file. Raises Invalid, naming file and line."""
     for line, value in _documents(path, _decode_text(path, data)):
-        where = f"{path}, line {line}"
-        yield from flatten(value, where)
+        location = f"{path}, line {line}"
+        yield from flatten(value, location)
 
 
 def _decode_text(path: str, data: bytes) -> str:
@@ -66,7 +66,7 @@ def collect(located: Iterable[LocatedObject]) -> list[LocatedObject]:
         if first.kube_object != item.kube_object:
             raise Invalid(
                 f"{describe_object(item.kube_object)} is defined twice with other content: "
-                f"{first.where} and {item.where}"
+                f"{first.location} and {item.location}"
             )
         if len(objects) > MAX_OBJECTS:
             raise Invalid(f"more than {MAX_OBJECTS:,} objects in one service")
@@ -80,7 +80,7 @@ def collect(located: Iterable[LocatedObject]) -> list[LocatedObject]:
 
 def files_of(objects: Iterable[LocatedObject]) -> list[tuple[str, int]]:
     """Lists the files of objects in their order, each with its number of objects in a row."""
-    files = (item.where.rpartition(", line ")[0] or item.where for item in objects)
+    files = (item.location.rpartition(", line ")[0] or item.location for item in objects)
     return [(file, sum(1 for _ in same)) for file, same in groupby(files)]
 
 
@@ -149,17 +149,17 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def flatten(value: object, where: str) -> Iterator[LocatedObject]:
+def flatten(value: object, location: str) -> Iterator[LocatedObject]:
     """Yields an object, or the objects of a list. Raises Invalid for other values."""
     if not isinstance(value, dict):
-        raise Invalid(f"{where}: not a Kubernetes object but {_json_type(value)}")
+        raise Invalid(f"{location}: not a Kubernetes object but {_json_type(value)}")
     kind = value.get("kind")
     items = value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         for index, item in enumerate(items, 1):
-            yield from flatten(item, f"{where}, item {index}")
+            yield from flatten(item, f"{location}, item {index}")
         return
-    yield LocatedObject(value, where)
+    yield LocatedObject(value, location)
 
 
 def _object_identity(item: LocatedObject) -> tuple[str, str, str, str]:
@@ -167,16 +167,16 @@ def _object_identity(item: LocatedObject) -> tuple[str, str, str, str]:
     version, kind = kube_object.get("apiVersion"), kube_object.get("kind")
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
-            raise Invalid(f"{item.where}: the object has no `{name}`")
+            raise Invalid(f"{item.location}: the object has no `{name}`")
     metadata = kube_object.get("metadata")
     if not isinstance(metadata, dict):
-        raise Invalid(f"{item.where}: {kind} has no `metadata`")
+        raise Invalid(f"{item.location}: {kind} has no `metadata`")
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
-        raise Invalid(f"{item.where}: {kind} {_name_problem(metadata)}")
+        raise Invalid(f"{item.location}: {kind} {_name_problem(metadata)}")
     namespace = metadata.get("namespace") or ""
     if not isinstance(namespace, str):
-        raise Invalid(f"{item.where}: {kind} {name}: `metadata.namespace` must be text")
+        raise Invalid(f"{item.location}: {kind} {name}: `metadata.namespace` must be text")
     return str(version).rpartition("/")[0], str(kind), namespace, name
 
 

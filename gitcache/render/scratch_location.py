@@ -8,19 +8,19 @@ _RUN = Path("/run")
 _OTHERS_READ = 0o005
 
 
-def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
-    """Returns the wanted folder, or one below `run` if only root can access the wanted one.
+def reachable_scratch(preferred: Path, run: Path = _RUN) -> Path:
+    """Returns the preferred folder, or one below `run` if only root can access it.
 
     `run` must be writable only by root, because the name of the folder is predictable.
     """
-    if _is_accessible(wanted):
-        return wanted
-    name = hashlib.sha256(os.fsencode(wanted.absolute())).hexdigest()[:16]
+    if _is_accessible(preferred):
+        return preferred
+    name = hashlib.sha256(os.fsencode(preferred.absolute())).hexdigest()[:16]
     folder = run / f"towline-{name}"
     try:
         folder.mkdir(exist_ok=True)
     except OSError:
-        return wanted
+        return preferred
     return folder
 
 

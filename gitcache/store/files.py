@@ -179,8 +179,8 @@ def _write_file(content: tuple[str, bytes]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        what = "is full" if error.errno in _FULL else "cannot be written"
-        raise Unavailable(f"cannot store bundles: the disk of the git cache {what}") from error
+        problem = "is full" if error.errno in _FULL else "cannot be written"
+        raise Unavailable(f"cannot store bundles: the disk of the git cache {problem}") from error
 
 
 def _write_new_file(path: str, data: bytes) -> None:

@@ -43,8 +43,8 @@ class ObjectContent:
         if not _DIGEST.fullmatch(digest):
             return None
         try:
-            found = await self._store.get_async(_object_path(digest))
-            data = bytes(await found.bytes_async())
+            result = await self._store.get_async(_object_path(digest))
+            data = bytes(await result.bytes_async())
         except FileNotFoundError:
             return None
         except Exception as error:

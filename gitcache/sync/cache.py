@@ -209,9 +209,9 @@ class GitCache:
             spec: RepositorySpec, record: CommitRecord
         ) -> Mapping[str, str | None]:
             normalized, wanted_paths = _normal_paths(frozenset(folders))
-            found = await self._reader.ids(spec, record.tree, wanted_paths)
+            entries = await self._reader.ids(spec, record.tree, wanted_paths)
             return {
-                folder: entry.id if path is not None and (entry := found[path]) else None
+                folder: entry.id if path is not None and (entry := entries[path]) else None
                 for folder, path in normalized
             }
 

@@ -82,10 +82,10 @@ class RenderPlanner:
 
     async def folder(self, origin: CommitRoot, path: str, commit: str) -> Entry:
         """Implements `Planning.folder`."""
-        found = await self.find(origin, path)
-        if found is None or not found.is_tree:
+        entry = await self.find(origin, path)
+        if entry is None or not entry.is_tree:
             raise Invalid(f"folder {path!r} is not in commit {commit[:12]}")
-        return found
+        return entry
 
     async def _renderer(
         self, origin: CommitRoot, tree: Entry, root: str, request: RenderRequest
@@ -99,9 +99,13 @@ class RenderPlanner:
             renderer: [paths.child(root, name) for name in _marker_files(renderer, request)]
             for renderer in RENDERERS
         }
-        names = [name for listed in markers.values() for name in listed]
-        found = await self._reader.ids(origin.spec, tree.id, names)
-        detected = (each for each, listed in markers.items() if any(found[name] for name in listed))
+        names = [name for marker_names in markers.values() for name in marker_names]
+        entries = await self._reader.ids(origin.spec, tree.id, names)
+        detected = (
+            each
+            for each, marker_names in markers.items()
+            if any(entries[name] for name in marker_names)
+        )
         return next(detected, RENDERERS[-1])
 
     def _static_digest(self, origin: CommitRoot, plan: RenderPlan) -> str:
@@ -120,8 +124,8 @@ class RenderPlanner:
             templated=plan.request.templated,
             settings=plan.settings,
             charts={
-                paths.relative_to(place, plan.folder): pin.digest
-                for place, pin in plan.pins.items()
+                paths.relative_to(chart_folder, plan.folder): pin.digest
+                for chart_folder, pin in plan.pins.items()
             },
             mounts=mounts,
             submodules=origin.spec.submodules,
@@ -158,19 +162,21 @@ class RenderPlanner:
     ) -> RenderPlan:
         """Implements `Planning.add_reads`."""
         outside = [name for name in names if not any(paths.is_below(name, r) for r in plan.reads)]
-        found = await self._reader.ids(origin.spec, origin.tree, outside)
-        existing = {name: entry for name, entry in found.items() if entry is not None}
+        entries = await self._reader.ids(origin.spec, origin.tree, outside)
+        existing = {name: entry for name, entry in entries.items() if entry is not None}
         return replace(plan, reads={**plan.reads, **existing})
 
     async def _find_bases(
         self, origin: CommitRoot, plan: RenderPlan, commits: Bases | None
     ) -> list[BaseReads]:
         """Finds the remote bases of the read folders, and those of the bases."""
-        found: dict[str, BaseReads] = {}
+        reads_by_mount_path: dict[str, BaseReads] = {}
         unread = [(origin, entry) for entry in plan.reads.values()]
         while unread:
             for base in await self._named_bases(*unread.pop(), plan):
-                base_reads = found.get(base.mount_path) or await _start_reads(base, origin, commits)
+                base_reads = reads_by_mount_path.get(base.mount_path) or await _start_reads(
+                    base, origin, commits
+                )
                 if base.folder in base_reads.reads:
                     continue
                 folder = await self.folder(base_reads.origin, base.folder, base_reads.commit)
@@ -179,10 +185,10 @@ class RenderPlanner:
                 unread += [
                     (base_reads.origin, reads[path]) for path in reads.keys() - base_reads.reads
                 ]
-                found[base.mount_path] = replace(base_reads, reads=reads)
-                if len(found) > _MAX_BASES:
+                reads_by_mount_path[base.mount_path] = replace(base_reads, reads=reads)
+                if len(reads_by_mount_path) > _MAX_BASES:
                     raise Invalid(f"the folder needs more than {_MAX_BASES} remote bases")
-        return list(found.values())
+        return list(reads_by_mount_path.values())
 
     async def _named_bases(
         self, origin: CommitRoot, entry: Entry, plan: RenderPlan
@@ -190,8 +196,8 @@ class RenderPlanner:
         """Lists the remote bases that the files of a folder name."""
         if not entry.is_tree:
             return []
-        found = (await self.references(origin, entry, plan)).bases
-        return [base for text in found if (base := parse_base(text)) is not None]
+        texts = (await self.references(origin, entry, plan)).bases
+        return [base for text in texts if (base := parse_base(text)) is not None]
 
     async def _with_references(
         self, origin: CommitRoot, start: Mapping[str, Entry], plan: RenderPlan
@@ -202,8 +208,8 @@ class RenderPlanner:
         while unread:
             folder = unread.pop()
             names = await self._outside_references(origin, folder, reads[folder], plan)
-            found = await self._reader.ids(origin.spec, origin.tree, names)
-            for name, entry in found.items():
+            entries = await self._reader.ids(origin.spec, origin.tree, names)
+            for name, entry in entries.items():
                 if entry is not None and not any(paths.is_below(name, read) for read in reads):
                     reads[name] = entry
                     unread.append(name)
@@ -219,11 +225,13 @@ class RenderPlanner:
         """Lists the outside paths that a folder's files name, from the repository root."""
         if not entry.is_tree:
             return []
-        found = await self.references(origin, entry, plan)
-        names = [(path, paths.join(folder, path)) for path in found.paths if _leaves_folder(path)]
+        references = await self.references(origin, entry, plan)
+        names = [
+            (path, paths.join(folder, path)) for path in references.paths if _leaves_folder(path)
+        ]
         if any(name is None for _, name in names):
             raise Invalid(f"a reference below {folder or '.'!r} leaves the repository")
-        links = (paths.join(folder, link) for link in found.links)
+        links = (paths.join(folder, link) for link in references.links)
         return [name for name in (*(name for _, name in names), *links) if name is not None]
 
     async def references(self, origin: CommitRoot, entry: Entry, plan: RenderPlan) -> References:
@@ -308,9 +316,9 @@ def _own_parts(origin: CommitRoot, plan: RenderPlan) -> list[PlanPart]:
 async def _start_reads(base: BaseRef, origin: CommitRoot, commits: Bases | None) -> BaseReads:
     if commits is None:
         raise Invalid(f"the remote base {base.url[:200]!r} cannot be fetched here")
-    found = await commits.find(origin.spec, base)
-    root = CommitRoot(found.spec, found.tree)
-    return BaseReads(root, found.commit, base.ref, base.mount_path, {})
+    commit = await commits.find(origin.spec, base)
+    root = CommitRoot(commit.spec, commit.tree)
+    return BaseReads(root, commit.commit, base.ref, base.mount_path, {})
 
 
 def _base_parts(plan: RenderPlan) -> list[PlanPart]:

@@ -79,10 +79,10 @@ class ChangesetBuilder:
 
     async def _copy(self, source: str, target: str) -> None:
         """Copies the folder as it is in the commit, without earlier edits."""
-        found = await self._files(source)
-        if not found:
+        files = await self._files(source)
+        if not files:
             raise Invalid(f"there is no folder {source!r} to copy", field="source")
-        for path, entry in found.items():
+        for path, entry in files.items():
             copy = paths.child(target, paths.relative_to(path, source))
             self._changeset.forget(copy)
             self._changeset.copied[copy] = entry

@@ -56,8 +56,8 @@ class MergeRequestService:
 
         async def work(route: ServerRoute) -> MergeRequest:
             host = _Host(self._http, route, provider)
-            found = await host.find(branch, base)
-            return found or await host.open(branch, base, title[:_MAX_TITLE], body[:_MAX_BODY])
+            existing = await host.find(branch, base)
+            return existing or await host.open(branch, base, title[:_MAX_TITLE], body[:_MAX_BODY])
 
         return await self._routes.use(spec, work)
 

@@ -209,11 +209,11 @@ class FakeCharts:
     def __init__(self) -> None:
         self.archives: dict[str, bytes] = {}
 
-    async def pin(self, wanted: ChartRef) -> ChartPin:
-        if wanted.name not in self.archives:
-            raise Invalid(f"there is no chart {wanted.name!r}")
-        digest = digest_of(self.archives[wanted.name])
-        return ChartPin(wanted.name, "1.0.0", digest, wanted)
+    async def pin(self, chart: ChartRef) -> ChartPin:
+        if chart.name not in self.archives:
+            raise Invalid(f"there is no chart {chart.name!r}")
+        digest = digest_of(self.archives[chart.name])
+        return ChartPin(chart.name, "1.0.0", digest, chart)
 
     async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
         for name, data in self.archives.items():

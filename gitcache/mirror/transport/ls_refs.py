@@ -78,9 +78,9 @@ class HttpRefLister:
     ) -> Mapping[str, str]:
         """Retries after a malformed response, which may be due to the object format."""
         self._requests.pop(spec.id, None)
-        known = self._capabilities.cached(route)
-        capabilities = known or await self._capabilities.get(route)
-        if known is not None or not capabilities.version2:
+        cached = self._capabilities.cached(route)
+        capabilities = cached or await self._capabilities.get(route)
+        if cached is not None or not capabilities.version2:
             raise NotVersion2
         try:
             return await self._send(self._prepared_request(spec, route, prefixes))
