@@ -1,6 +1,7 @@
 """Rows of the audit log."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -60,3 +61,35 @@ class AuditEntry:
     hash: str = ""
     """Hash over the row and the previous hash."""
     id: int | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows that this entry becomes."""
+        return 1
+
+    def split(self, rows: int) -> "tuple[AuditEntry, AuditEntry | None]":
+        """Returns a part of at most `rows` rows, from 1, and the rest."""
+        return self, None
+
+
+# Request ID of 32 hexadecimal digits, duration in seconds, and bytes of the response.
+RepeatedEnd = tuple[str, float, int]
+
+
+@dataclass(slots=True)
+class RepeatedEntry(AuditEntry):
+    """Requests that one decision covers: a row for each of `ends`, which differ in nothing else.
+
+    An entry for each of them would cost more time than the whole rest of the audit log.
+    """
+
+    ends: Sequence[RepeatedEnd] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.ends)
+
+    def split(self, rows: int) -> tuple[AuditEntry, AuditEntry | None]:
+        if len(self.ends) <= rows:
+            return self, None
+        return replace(self, ends=self.ends[:rows]), replace(self, ends=self.ends[rows:])

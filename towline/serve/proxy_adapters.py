@@ -13,7 +13,7 @@ from controlplane.authorization import SYSTEM
 from controlplane.authorization.policy import ClusterIdentity as Entry
 from controlplane.authorization.roles import KubernetesRequest
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
 from core.errors import LimitExceeded, TowlineError, Unauthenticated
 from core.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from core.runtime.batcher import Batcher
@@ -122,7 +122,8 @@ class ProxyAuditLog:
         self._records = records
         self._clock = clock
         self._start_batcher: Batcher[AuditEntry, None] = Batcher(self._commit_rows)
-        self._queued_rows: list[AuditEntry] = []
+        self._queued: list[AuditEntry] = []
+        self._queued_rows = 0
         self._dropped = 0
         self._anonymous_refusals = RefusalAggregator(clock)
         self._user_refusals = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
@@ -144,7 +145,7 @@ class ProxyAuditLog:
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
-        if len(self._queued_rows) >= _MAX_WAITING_ROWS:
+        if self._queued_rows >= _MAX_WAITING_ROWS:
             raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
         await self._start_batcher.submit(_audit_entry(record, self._clock.now()))
 
@@ -161,16 +162,20 @@ class ProxyAuditLog:
             self._queue([entry])
 
     def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
-        self._queue(_repeated_entries(_audit_entry(record, self._clock.now()), ends))
+        self._queue([_repeated_entry(_audit_entry(record, self._clock.now()), ends)])
 
     async def _commit_rows(self, entries: Sequence[AuditEntry]) -> list[None]:
         await self._records.append(entries)
         return [None] * len(entries)
 
     def _queue(self, entries: list[AuditEntry]) -> None:
-        free_rows = _MAX_WAITING_ROWS - len(self._queued_rows)
-        self._queued_rows += entries[:free_rows]
-        self._dropped += len(entries[free_rows:])
+        for entry in entries:
+            free_rows, lost = _MAX_WAITING_ROWS - self._queued_rows, entry
+            if free_rows:
+                queued, lost = entry.split(free_rows)
+                self._queued.append(queued)
+                self._queued_rows += queued.row_count
+            self._dropped += lost.row_count if lost is not None else 0
 
     async def _write_queued(self) -> None:
         while True:
@@ -179,16 +184,17 @@ class ProxyAuditLog:
             await self._flush()
 
     async def _flush(self) -> None:
-        entries, dropped = list(self._queued_rows), self._dropped
+        entries, dropped = list(self._queued), self._dropped
         lost = [_dropped_entry(dropped, self._clock.now())] if dropped else []
         if not entries and not lost:
             return
         try:
             await self._records.append(entries + lost)
         except TowlineError as error:
-            log.error("audit rows wait for the store", rows=len(entries), error=error.message)
+            log.error("audit rows wait for the store", rows=self._queued_rows, error=error.message)
             return
-        del self._queued_rows[: len(entries)]
+        del self._queued[: len(entries)]
+        self._queued_rows -= sum(entry.row_count for entry in entries)
         self._dropped -= dropped
 
 
@@ -244,17 +250,12 @@ def _audit_entry(record: RequestRecord, now: datetime) -> AuditEntry:
     )
 
 
-def _repeated_entries(entry: AuditEntry, ends: Sequence[RequestEnd]) -> list[AuditEntry]:
-    """Returns one entry for each of these ends."""
-    # Positional, because thousands are created each second.
-    return [
-        AuditEntry(
-            entry.at, entry.actor, entry.action, entry.verdict, entry.actor_id, entry.token_id,
-            entry.source, entry.target, entry.target_id, entry.status, id,
-            {**entry.detail, "bytes_out": bytes_out, "seconds": round(seconds, 6)},
-        )
-        for id, seconds, bytes_out in ends
-    ]  # fmt: skip
+def _repeated_entry(entry: AuditEntry, ends: Sequence[RequestEnd]) -> RepeatedEntry:
+    """Returns one entry for all of these ends."""
+    return RepeatedEntry(
+        entry.at, entry.actor, entry.action, entry.verdict, entry.actor_id, entry.token_id,
+        entry.source, entry.target, entry.target_id, entry.status, detail=entry.detail, ends=ends,
+    )  # fmt: skip
 
 
 def _address(source: str) -> str:

@@ -5,6 +5,7 @@ verifiable, so the canonical form must never change. An index term is a field wi
 least one row of the block has: searches unpack only blocks with the terms that they ask for.
 """
 
+import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, chain_hash
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEnd, RepeatedEntry
 from controlplane.platform.time_text import format_time
 from core.errors import Unavailable
 from core.json_object import JsonMapping
@@ -27,6 +28,9 @@ _LEVEL = 1
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 # Raises TypeError if keys are not text, where sorting would fail.
 _PLAIN = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+# Nobody outside of this process knows it, so no field of a request contains it.
+_GAP = secrets.token_hex(16)
+_ENCODED_GAP = orjson.dumps(_GAP)
 
 
 class RowContent(NamedTuple):
@@ -84,25 +88,36 @@ def batches(entries: Sequence[AuditEntry]) -> Iterator[Sequence[AuditEntry]]:
 
     Retention deletes whole blocks, so it is exact to a minute.
     """
-    start = 0
-    for end, entry in enumerate(entries):
-        is_far = abs(entry.at - entries[start].at) >= _MAX_BLOCK_SPAN
-        if is_far or end - start == MAX_BLOCK_ROWS:
-            yield entries[start:end]
-            start = end
-    if entries:
-        yield entries[start:]
+    batch: list[AuditEntry] = []
+    rows = 0
+    for entry in entries:
+        rest: AuditEntry | None = entry
+        while rest is not None:
+            is_far = bool(batch) and abs(rest.at - batch[0].at) >= _MAX_BLOCK_SPAN
+            if is_far or rows == MAX_BLOCK_ROWS:
+                yield batch
+                batch, rows = [], 0
+            part, rest = rest.split(MAX_BLOCK_ROWS - rows)
+            batch.append(part)
+            rows += part.row_count
+    if batch:
+        yield batch
 
 
 def pack(chain: ChainHead, entries: Sequence[LocatedEntry]) -> tuple[AuditBlock, set[IndexTerm]]:
     """Numbers and links entries at the end of a chain; returns their block and its index."""
     # Rows of one batch often share their time.
     times = {at: format_time(at) for at in {entry.at for entry, _ in entries}}
-    contents = [
-        _row_content(entry, (chain.kind.value, number, times[entry.at]), location)
-        for number, (entry, location) in enumerate(entries, chain.number + 1)
-    ]
-    lines = [_canonical_bytes(content) for content in contents]
+    contents: list[RowContent] = []
+    lines: list[bytes] = []
+    for entry, location in entries:
+        number = chain.number + len(lines) + 1
+        content = _row_content(entry, (chain.kind.value, number, times[entry.at]), location)
+        contents.append(content)
+        if isinstance(entry, RepeatedEntry):
+            lines += _repeated_lines(content, entry.ends)
+        else:
+            lines.append(_canonical_bytes(content))
     digest = chain.hash
     for line in lines:
         digest = chain_hash(digest, line)
@@ -211,6 +226,23 @@ def _canonical_bytes(content: RowContent) -> bytes:
     except TypeError:
         plain = orjson.loads(orjson.dumps(content.detail, option=orjson.OPT_NON_STR_KEYS))
         return orjson.dumps((*content[:-1], plain), option=_SORTED)
+
+
+def _repeated_lines(content: RowContent, ends: Iterable[RepeatedEnd]) -> list[bytes]:
+    """Serializes rows that differ from `content` in number, ID, size and duration only."""
+    detail = {**content.detail, "bytes_out": _GAP, "seconds": _GAP}
+    template = _canonical_bytes(content._replace(number=0, request_id=_GAP, detail=detail))
+    # Only the form and the kind stand before the number.
+    to_number, rest = template.split(b",0,", 1)
+    to_id, to_size, to_seconds, end = rest.split(_ENCODED_GAP)
+    return [
+        b'%b,%d,%b"%b"%b%d%b%b%b'
+        % (
+            *(to_number, number, to_id, id.encode(), to_size, size),
+            *(to_seconds, orjson.dumps(round(seconds, 6)), end),
+        )
+        for number, (id, seconds, size) in enumerate(ends, content.number)
+    ]
 
 
 def _audit_entry(content: RowContent, id: int, hash: str) -> AuditEntry:

@@ -1,7 +1,9 @@
 """Chains of audit rows: whatever is done to them is found, at the block where it was done."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
 
 import orjson
 from hypothesis import given
@@ -11,7 +13,7 @@ from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, batches, pack, unpac
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, kind_of
 from controlplane.audit.model.formats import cef, json_line, syslog
 from controlplane.audit.model.verification import ChainVerifier, IndexedBlock
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEnd, RepeatedEntry
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 HERE = TargetLocation("c1")
@@ -42,6 +44,51 @@ def linked(entries: list[AuditEntry], size: int = 1) -> tuple[ChainHead, list[In
         chain = replace(chain, number=block.last_number, hash=block.hash)
         blocks.append((replace(block, id=start + 1), terms))
     return chain, blocks
+
+
+ENDS = st.lists(
+    st.tuples(
+        st.binary(min_size=16, max_size=16).map(bytes.hex),
+        st.floats(0, 1e9) | st.sampled_from([0.0, 1e-06, 0.1 + 0.2]),
+        st.integers(0, 2**62),
+    ),
+    max_size=3 * MAX_BLOCK_ROWS,
+)
+
+
+def separate(entry: AuditEntry) -> list[AuditEntry]:
+    """An entry for each row, as if each request had ended by itself."""
+    if not isinstance(entry, RepeatedEntry):
+        return [entry]
+    common = fields_of(entry)
+    return [
+        replace(
+            AuditEntry(**common),
+            request_id=id,
+            detail={**entry.detail, "bytes_out": size, "seconds": round(seconds, 6)},
+        )
+        for id, seconds, size in entry.ends
+    ]
+
+
+def fields_of(entry: AuditEntry) -> dict[str, Any]:
+    return {field.name: getattr(entry, field.name) for field in fields(AuditEntry)}
+
+
+@given(ENTRIES, st.lists(ENDS, max_size=3), st.randoms(use_true_random=False))
+def test_repeated_requests_have_the_blocks_of_separate_ones(
+    entries: list[AuditEntry], ends: list[list[RepeatedEnd]], shuffle: Random
+) -> None:
+    """To the byte, whatever a user put into the fields, and at whatever place in a block."""
+    common = fields_of(entries[0])
+    mixed = entries + [RepeatedEntry(**common, ends=one) for one in ends if one]
+    shuffle.shuffle(mixed)
+    together, apart = ChainHead(AuditKind.CHANGE), ChainHead(AuditKind.CHANGE)
+    rows = [row for entry in mixed for row in separate(entry)]
+    for batch, batch_apart in zip(batches(mixed), batches(rows), strict=True):
+        block, terms = pack(together, [(entry, HERE) for entry in batch])
+        assert (block, terms) == pack(apart, [(entry, HERE) for entry in batch_apart])
+        together = apart = replace(together, number=block.last_number, hash=block.hash)
 
 
 def rows_of(blocks: list[IndexedBlock]) -> list[AuditEntry]:
