@@ -9,7 +9,12 @@ from core.errors import NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.access.find import find_user, find_user_group
 from towline.cli.clusters.find import find_cluster
-from towline.cli.generators.find import find_group
+from towline.cli.generators.find import (
+    find_global_service,
+    find_group,
+    find_namespace,
+    find_service_set,
+)
 from towline.cli.pipelines.find import find_gate, find_pipeline
 from towline.cli.projects.find import find_project
 from towline.cli.repositories.find import (
@@ -29,7 +34,10 @@ from towline.cli.services.pods import no_pod
     [
         (find_cluster, "clusters list"),
         (find_folder_repository, "repos list"),
+        (find_global_service, "globals list"),
         (find_group, "cluster-groups list"),
+        (find_namespace, "namespaces list"),
+        (find_service_set, "sets list"),
         (find_helm_repository, "helm-repos list"),
         (find_oci_repository, "oci-repos list"),
         (find_or_add_repository, "repos list"),

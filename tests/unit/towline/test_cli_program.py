@@ -416,7 +416,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "errors": [{"source": "render", "message": "web.yaml: no kind"}],
         "message": None,
         "components": [],
-        "cluster": {"handle": "prod", "pingedAt": now},
+        "cluster": {"id": "c1", "handle": "prod", "pingedAt": now},
         "helm": None,
         "repository": {"url": "https://git.example/x", "error": None, "polledAt": now},
         "revision": {

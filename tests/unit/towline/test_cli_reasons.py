@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from core.errors import NotFound
+from core.errors import Forbidden, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import service_manifests, services
 from towline.cli.services.explain import explain
+from towline.cli.services.freezes import freeze_of
 from towline.cli.services.reasons import (
     by_urgency,
     first_problem,
@@ -176,3 +177,65 @@ def test_a_service_without_manifests_says_why_and_what_next(
     assert isinstance(result.exception, NotFound)
     said = result.exception.message
     assert "never rendered: no such folder" in said and "towline services why dev/web" in said
+
+
+def frozen_group(**more: Any) -> Any:
+    group = {"id": "g1", "name": "prod-group", "frozen": True, "frozenBy": "ann"}
+    return group | {"frozenReason": "new year"} | more
+
+
+@pytest.mark.parametrize(
+    ("groups", "members", "is_frozen"),
+    [
+        ([frozen_group()], ["c1"], True),
+        ([frozen_group()], ["c2"], False),
+        ([frozen_group(frozen=False)], ["c1"], False),
+        ([], [], False),
+    ],
+)
+def test_a_freeze_is_named_with_its_end(
+    groups: list[Any], members: list[str], is_frozen: bool
+) -> None:
+    edges = [{"node": group} for group in groups]
+    page = {"edges": edges, "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    api = FakeApi(
+        {
+            service_api.FREEZABLE_GROUPS: {"clusterGroups": page},
+            service_api.CLUSTERS_OF_GROUP: {"rows": [{"id": id} for id in members]},
+        }
+    )
+    said = freeze_of(api, "c1")
+    assert said.startswith("ann froze the cluster group prod-group: new year") is is_frozen
+    assert ("`towline cluster-groups unfreeze prod-group`" in said) is is_frozen
+
+
+def test_a_user_who_may_not_read_groups_is_told_nothing() -> None:
+    assert freeze_of(FakeApi({service_api.FREEZABLE_GROUPS: Forbidden("no")}), "c1") == ""
+
+
+@pytest.mark.parametrize(
+    ("stage", "status", "source", "is_shown"),
+    [
+        ("render-failed", "FAILED", "render", True),
+        ("render-failed", "HEALTHY", None, False),
+        ("render-failed", "FAILED", "sync", False),
+        ("failed", "FAILED", "sync", True),
+        ("failed", "HEALTHY", None, False),
+        ("degraded", "PINNED", None, False),
+    ],
+)
+def test_a_failure_that_has_ended_is_not_shown(
+    stage: str, status: str, source: str | None, is_shown: bool
+) -> None:
+    entry = {"id": "1", "stage": stage, "sha": None, "at": "2026-01-01T00:00:00Z", "message": "bad"}
+    found = service(status=status, message=None)
+    if source is not None:
+        found["errors"] = [{"source": source, "message": "other", "reason": ""}]
+    page = {"edges": [{"node": entry}], "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    api = FakeApi(
+        {
+            service_api.SERVICE: {"serviceDeployment": found},
+            service_api.LEDGER: {"ledger": page},
+        }
+    )
+    assert any(stage in line for line in explain(api, "dev/web")) is is_shown

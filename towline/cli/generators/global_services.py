@@ -1,5 +1,6 @@
 """`towline globals …`."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,7 +8,8 @@ import typer
 from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster
 from towline.cli.generators import generated as operations
-from towline.cli.generators.generated import ClusterOverride, TemplateGit
+from towline.cli.generators.find import find_global_service
+from towline.cli.generators.generated import ClusterOverride, GlobalService, TemplateGit
 from towline.cli.generators.generators import (
     COLUMNS,
     SERVICES,
@@ -16,12 +18,12 @@ from towline.cli.generators.generators import (
     Tags,
     deleted_services,
 )
-from towline.cli.repositories.find import find_folder_repository
+from towline.cli.repositories.find import find_or_add_repository
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.output import Column, count, field, say, show, since
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, configuration_of, connect, named, parse_pairs
 from towline.operations import GraphQLApi
@@ -34,12 +36,16 @@ if TYPE_CHECKING:
         ServiceDeploymentAttributes,
     )
 
+_MAX_NAMES = 10
+
 app = typer.Typer(no_args_is_help=True, help="Global services: one service on many clusters.")
 
 
 def _delta(row: ClusterOverride) -> str:
-    parts = (f"{d['field']}: {d['inherited']} → {d['effective']}" for d in row["delta"])
-    return "; ".join(parts)
+    return "; ".join(
+        f"{delta['field']}: {delta['inherited'] or '(none)'} → {delta['effective'] or '(none)'}"
+        for delta in row["delta"]
+    )
 
 
 CLUSTERS: tuple[Column[ClusterOverride], ...] = (
@@ -81,7 +87,10 @@ class GlobalServiceOptions(OptionGroup):
     service: Annotated[
         str | None, typer.Option(help="Replicate this service, as CLUSTER/NAME.")
     ] = None
-    repo: Annotated[str | None, typer.Option(help="URL or id of the repository.")] = None
+    repo: Annotated[
+        str | None,
+        typer.Option(help="URL or id of the Git or OCI repository; an unknown URL is added."),
+    ] = None
     folder: Annotated[str, typer.Option(help="Folder in the repository.")] = ""
     ref: Annotated[str, typer.Option(help="Branch, tag or commit.")] = "main"
     namespace: Annotated[str, typer.Option(help="Target namespace.")] = "default"
@@ -104,7 +113,7 @@ class GlobalServiceOptions(OptionGroup):
         return {
             "name": name,
             "namespace": self.namespace,
-            "repositoryId": find_folder_repository(api, repository),
+            "repositoryId": find_or_add_repository(api, repository),
             "git": {"ref": self.ref, "folder": self.folder},
             "configuration": configuration_of(parse_pairs(self.setting, "set")),
         }
@@ -141,6 +150,18 @@ def create_global(
     source = find_service(api, options.service)["id"] if options.service else None
     made = operations.create_global_service(api, attributes, service_id=source)
     show(made, COLUMNS, output, "name")
+    say(_reach(api, made, options.tag or ()))
+
+
+def _reach(api: GraphQLApi, made: GlobalService, tags: Sequence[str]) -> str:
+    """Describes which clusters a new global service selects."""
+    rows = operations.global_service_clusters(api, made["id"])
+    clusters = [row["cluster"]["handle"] for row in rows]
+    if not clusters:
+        where = f"has the tags {', '.join(tags)}" if tags else "is registered"
+        return f"no cluster {where} yet; `towline clusters list -o wide` shows the tags of all"
+    more = f" and {len(clusters) - _MAX_NAMES} more" if len(clusters) > _MAX_NAMES else ""
+    return f"deploys to {count(len(clusters), 'cluster')}: {', '.join(clusters[:_MAX_NAMES])}{more}"
 
 
 @app.command("clusters")
@@ -152,7 +173,7 @@ def list_clusters(context: typer.Context, name: Name, output: Output = Format.TA
       towline globals clusters monitoring
     """
     api = connect(context)
-    id = operations.global_service(api, name=name)["id"]
+    id = find_global_service(api, name)["id"]
     show(operations.global_service_clusters(api, id), CLUSTERS, output, "id")
 
 
@@ -165,7 +186,7 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
       towline globals services monitoring
     """
     api = connect(context)
-    id = operations.global_service(api, name=name)["id"]
+    id = find_global_service(api, name)["id"]
     show(operations.global_service_services(api, id), SERVICES, output, "name")
 
 
@@ -210,11 +231,16 @@ def override(
       towline globals override monitoring --cluster edge-1
     """
     api = connect(context)
-    found = operations.global_service(api, name=name)
+    found = find_global_service(api, name)
     git = found["template"]["git"] if found["template"] else None
-    attributes, place = options.attributes(git), find_cluster(api, cluster)["id"]
-    changed = operations.override_global_service(api, found["id"], place, attributes)
+    attributes, place = options.attributes(git), find_cluster(api, cluster)
+    handle = place["handle"]
+    changed = operations.override_global_service(api, found["id"], place["id"], attributes)
     show(changed, CLUSTERS, output, "id")
+    services = operations.global_service_services(api, found["id"])
+    handles = {service["cluster"]["handle"] for service in services if service["cluster"]}
+    if attributes and handle not in handles:
+        say(f"{name} has no service in {handle} now; the override counts once it selects {handle}")
 
 
 @app.command("sync")
@@ -228,7 +254,7 @@ def sync(
       towline globals sync monitoring --confirm 12
     """
     api = connect(context)
-    id = operations.global_service(api, name=name)["id"]
+    id = find_global_service(api, name)["id"]
     show(operations.sync_global_service(api, id, confirm), COLUMNS, output, "name")
 
 
@@ -244,11 +270,11 @@ def delete(
     """
     confirm_deletion(f"global service {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
-    id = operations.global_service(api, name=name)["id"]
+    id = find_global_service(api, name)["id"]
     show(operations.delete_global_service(api, id), COLUMNS, output, "name")
 
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = operations.global_service(api, name=name)
+    found = find_global_service(api, name)
     return deleted_services(found, operations.global_service_services(api, found["id"]))

@@ -3,6 +3,7 @@
 import typer
 
 from towline.cli.generators import generated as operations
+from towline.cli.generators.find import find_namespace
 from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -38,7 +39,7 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
       towline namespaces services team-a
     """
     api = connect(context)
-    id = operations.namespace(api, name=name)["id"]
+    id = find_namespace(api, name)["id"]
     show(operations.namespace_services(api, id), SERVICES, output, "name")
 
 
@@ -53,7 +54,7 @@ def sync(
       towline namespaces sync team-a --confirm 12
     """
     api = connect(context)
-    id = operations.namespace(api, name=name)["id"]
+    id = find_namespace(api, name)["id"]
     show(operations.sync_namespace(api, id, confirm), COLUMNS, output, "name")
 
 
@@ -69,11 +70,11 @@ def delete(
     """
     confirm_deletion(f"managed namespace {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
-    id = operations.namespace(api, name=name)["id"]
+    id = find_namespace(api, name)["id"]
     show(operations.delete_namespace(api, id), COLUMNS, output, "name")
 
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = operations.namespace(api, name=name)
+    found = find_namespace(api, name)
     return deleted_services(found, operations.namespace_services(api, found["id"]))

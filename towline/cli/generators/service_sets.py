@@ -3,6 +3,7 @@
 import typer
 
 from towline.cli.generators import generated as operations
+from towline.cli.generators.find import find_service_set
 from towline.cli.generators.generated import PlannedService
 from towline.cli.generators.generators import COLUMNS, SERVICES, Confirm, Name, deleted_services
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -58,7 +59,7 @@ def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE
       towline sets services previews
     """
     api = connect(context)
-    id = operations.service_set(api, name=name)["id"]
+    id = find_service_set(api, name)["id"]
     show(operations.service_set_services(api, id), SERVICES, output, "name")
 
 
@@ -73,7 +74,7 @@ def sync(
       towline sets sync previews --confirm 12
     """
     api = connect(context)
-    id = operations.service_set(api, name=name)["id"]
+    id = find_service_set(api, name)["id"]
     show(operations.sync_service_set(api, id, confirm), COLUMNS, output, "name")
 
 
@@ -89,7 +90,7 @@ def delete(
     """
     confirm_deletion(f"service set {name}", yes=yes, along=lambda: _services(context, name))
     api = connect(context)
-    id = operations.service_set(api, name=name)["id"]
+    id = find_service_set(api, name)["id"]
     show(operations.delete_service_set(api, id), COLUMNS, output, "name")
 
 
@@ -102,7 +103,7 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
       towline sets preview previews
     """
     api = connect(context)
-    plan = operations.preview_service_set(api, {}, id=operations.service_set(api, name=name)["id"])
+    plan = operations.preview_service_set(api, {}, id=find_service_set(api, name)["id"])
     if not output.is_table:
         return show(plan, (), output, "problem")
     services = {
@@ -122,5 +123,5 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = operations.service_set(api, name=name)
+    found = find_service_set(api, name)
     return deleted_services(found, operations.service_set_services(api, found["id"]))

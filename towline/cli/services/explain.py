@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from towline.cli.pipelines.generated import Pipeline, pipelines
 from towline.cli.repositories.find import OCI_SCHEME
 from towline.cli.services.find import find_service
+from towline.cli.services.freezes import freeze_of
 from towline.cli.services.generated import (
     LedgerEvent,
     Service,
@@ -16,6 +17,8 @@ from towline.cli.shell.output import age, colour, count, escape_controls, short
 from towline.operations import GraphQLApi
 
 _MAX_OBJECTS = 5
+_FAILURES = ("render-failed", "failed", "degraded")
+"""Stages of the history that are failures."""
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
 _COLOURS = {_DONE: "green", _WAITS: "yellow", _FAILED: "red"}
 
@@ -31,6 +34,7 @@ def explain(api: GraphQLApi, name: str) -> Iterator[str]:
     else:
         yield "desired  none yet"
     yield from _waiting(service)
+    yield from _freeze(api, service)
     yield from _holds(service)
     yield _repository(service)
     yield from _errors(service)
@@ -51,6 +55,12 @@ def _waiting(service: ServiceDetails) -> Iterator[str]:
         yield _line(_WAITS, "object", text)
     if len(waiting) > _MAX_OBJECTS:
         yield _line(_WAITS, "object", f"and {len(waiting) - _MAX_OBJECTS} more")
+
+
+def _freeze(api: GraphQLApi, service: Service) -> Iterator[str]:
+    freeze = freeze_of(api, service["cluster"]["id"]) if service["cluster"] else ""
+    if freeze:
+        yield _line(_WAITS, "frozen", freeze)
 
 
 def _holds(service: Service) -> Iterator[str]:
@@ -123,14 +133,21 @@ def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
     """Yields the newest ledger entry of each stage for the current commit, oldest first."""
     newest: dict[str, LedgerEvent] = {}
     for entry in entries:
-        if entry["sha"] in (None, service["sha"]):
+        if entry["sha"] in (None, service["sha"]) and not _has_ended(service, entry["stage"]):
             newest.setdefault(entry["stage"], entry)
     for entry in sorted(newest.values(), key=lambda entry: int(entry["id"])):
-        failed = entry["stage"] in ("render-failed", "failed", "degraded")
+        failed = entry["stage"] in _FAILURES
         text = f"{age(entry['at'])}  {entry['message']}".rstrip()
         yield _line(_FAILED if failed else _DONE, entry["stage"], text)
     if service["status"] not in FINE:
         yield _line(_WAITS, "status", service["status"])
+
+
+def _has_ended(service: Service, stage: str) -> bool:
+    """Reports whether a stage is a failure that the service no longer has."""
+    if stage == "render-failed":
+        return all(error["source"] != "render" for error in service["errors"])
+    return stage in _FAILURES and service["status"] in FINE
 
 
 def _cluster(service: Service) -> str:

@@ -39,6 +39,18 @@ class ComponentBlame(TypedDict):
     revision: ComponentBlameRevision | None
 
 
+class FreezableGroup(TypedDict):
+    id: str
+    name: str
+    frozen: bool
+    frozenReason: str | None
+    frozenBy: str | None
+
+
+class ClustersOfGroup(TypedDict):
+    id: str
+
+
 class ServiceProvenanceLinksAgent(TypedDict):
     state: str
     detail: str
@@ -398,6 +410,7 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
+_FREEZABLE_GROUP = 'fragment FreezableGroup on ClusterGroup{id name frozen frozenReason frozenBy}'
 _SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message follows cluster{id handle pingedAt}errors{source message reason}}'
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
@@ -419,6 +432,20 @@ COMPONENT_BLAME: GraphQLDocument[Mapping[str, list[ComponentBlame]]] = GraphQLDo
 
 def component_blame(api: GraphQLApi, id: str, pointer: str) -> list[ComponentBlame]:
     return run(api, COMPONENT_BLAME, id=id, pointer=pointer)
+
+
+FREEZABLE_GROUPS: GraphQLDocument[Mapping[str, Page[FreezableGroup]]] = GraphQLDocument('query FreezableGroups($first:Int$after:String){clusterGroups(first:$first after:$after){edges{node{...FreezableGroup}}pageInfo{hasNextPage endCursor}}}' + _FREEZABLE_GROUP)
+
+
+def freezable_groups(api: GraphQLApi) -> Iterator[FreezableGroup]:
+    return pages(api, FREEZABLE_GROUPS)
+
+
+CLUSTERS_OF_GROUP: GraphQLDocument[Mapping[str, list[ClustersOfGroup]]] = GraphQLDocument('query ClustersOfGroup($id:ID!){clusterGroupClusters(id:$id){id}}')
+
+
+def clusters_of_group(api: GraphQLApi, id: str) -> list[ClustersOfGroup]:
+    return run(api, CLUSTERS_OF_GROUP, id=id)
 
 
 SERVICE_PROVENANCE: GraphQLDocument[Mapping[str, ServiceProvenance | None]] = GraphQLDocument('query ServiceProvenance($id:ID!){serviceProvenance(serviceId:$id){attestation links{stage subject state detail agent{state detail at}}}}')

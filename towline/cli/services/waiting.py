@@ -7,6 +7,7 @@ import typer
 
 from core.errors import TERMINAL_REASONS, Invalid, TowlineError
 from towline.cli.services.find import find_service, label
+from towline.cli.services.freezes import freeze_of
 from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
 from towline.cli.services.reasons import FINE, PROBLEMS, first_problem, silent_agent
 from towline.cli.shell.output import say, short
@@ -101,9 +102,9 @@ def wait_for_service(
     say(f"waiting for {name} to be {wanted}")
     if wanted.sha:
         wanted = _with_digest(api, find_service(api, name), wanted, wanted.sha)
-    look = telling(lambda: find_service(api, name), lambda seen: _progress(seen, wanted), say)
+    look = telling(lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say)
     return poll_until(
-        look, done, timeout, describe=lambda seen: _standing(seen, wanted), every=every
+        look, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
     )
 
 
@@ -163,18 +164,18 @@ def _failed(service: ServiceDetails, failure: str) -> str:
     )
 
 
-def _progress(service: ServiceDetails, wanted: WantedState) -> str:
+def _progress(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     """Returns status and problem, without ages: they change with every look."""
     if not wanted.has_commit(service):
-        return f"  {_not_there(service, wanted)}"
+        return f"  {_not_there(api, service, wanted)}"
     problem = first_problem(service)
     return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
 
 
-def _standing(service: ServiceDetails, wanted: WantedState) -> str:
+def _standing(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     found, commit = service["status"], short(service["sha"]) or "no commit"
     if not wanted.has_commit(service):
-        text = f"{label(service)} is at {commit}; {_not_there(service, wanted)}"
+        text = f"{label(service)} is at {commit}; {_not_there(api, service, wanted)}"
     else:
         other = f", not {wanted.status}," if found != wanted.status else ""
         problem = first_problem(service)
@@ -183,18 +184,20 @@ def _standing(service: ServiceDetails, wanted: WantedState) -> str:
     return f"{text}; {silent}" if silent else text
 
 
-def _not_there(service: ServiceDetails, wanted: WantedState) -> str:
+def _not_there(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     """Describes why a service is not at the wanted commit, and nothing of the one it has."""
-    return f"{short(wanted.sha)} has not arrived: {_obstacle(service)}"
+    return f"{short(wanted.sha)} has not arrived: {_obstacle(api, service)}"
 
 
-def _obstacle(service: ServiceDetails) -> str:
+def _obstacle(api: GraphQLApi, service: ServiceDetails) -> str:
     render = [error["message"] for error in service["errors"] if error["source"] == "render"]
     repository = service["repository"]
     if render:
         return render[0]
     if repository and repository["error"]:
         return f"{repository['url']}: {repository['error']}"
+    if service["cluster"] and (freeze := freeze_of(api, service["cluster"]["id"])):
+        return freeze
     if service["paused"]:
         return "the service is paused"
     if service["promoted"]:
