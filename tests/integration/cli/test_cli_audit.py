@@ -29,6 +29,14 @@ def test_sinks_and_routers_are_set_and_deleted(installation: Installation, tmp_p
     assert "whsec_" not in installation.run("notifications", "sinks", "-o", "json").stdout
     router = ("--sink", "ops", "--event", "service.*", "--severity", "error")
     assert "service.*" in installation.run("notifications", "set-router", "r", *router).stdout
+    (_, row) = installation.run("notifications", "routers").stdout.splitlines()
+    assert [cell for cell in row.split() if cell in ("ops", "service.*")] == ["service.*", "ops"]
+    (_, sink) = installation.run("notifications", "sinks").stdout.splitlines()
+    assert "[" not in sink
+    tested = installation.run("notifications", "test-sink", "ops")
+    assert " ops " in tested.stdout and "towline notifications deliveries" in tested.stderr
+    words = ("set-router", "r", "--sink", "ops", "--project")
+    assert "towline projects list" in installation.run("notifications", *words, "no", code=3).stderr
     assert "r" in installation.run("notifications", "delete-sink", "ops", "--yes", code=1).stderr
     installation.run("notifications", "delete-router", "r", "--yes")
     installation.run("notifications", "delete-sink", "ops", "--yes")

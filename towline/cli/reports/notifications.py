@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from core.errors import Invalid, NotFound
+from towline.cli.projects.find import find_project_id
 from towline.cli.reports import generated as operations
 from towline.cli.reports.audit import KindFilter
 from towline.cli.reports.generated import Delivery, NotificationsNode, Router, Sink
@@ -15,7 +16,7 @@ from towline.cli.repositories.find import find_repository
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.output import Column, field, say, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, not_found
@@ -48,26 +49,11 @@ _SINKS: tuple[Column[Sink], ...] = (
     field("ERROR"),
     field("ID"),
 )
-_ROUTERS: tuple[Column[Router], ...] = (
-    field("NAME"),
-    field("EVENTS"),
-    field("SEVERITY"),
-    field("SINKS", "sinkIds"),
-    field("ID"),
-)
 _NOTIFICATIONS: tuple[Column[NotificationsNode], ...] = (
     field("AT"),
     field("SEVERITY"),
     field("KIND"),
     field("SUBJECT"),
-)
-_DELIVERIES: tuple[Column[Delivery], ...] = (
-    field("STATE"),
-    field("ATTEMPTS"),
-    field("STATUS"),
-    field("ERROR"),
-    field("SINK", "sinkId"),
-    field("ID"),
 )
 
 
@@ -89,7 +75,7 @@ class DeliveryStateFilter(StrEnum):
 
 Resource = TypeVar("Resource", Sink, Router)
 Project = Annotated[
-    str | None, typer.Option(help="Id of the project (default: the whole installation).")
+    str | None, typer.Option(help="Name or id of the project (default: the whole installation).")
 ]
 
 
@@ -180,7 +166,7 @@ def set_sink(
     attributes: NotificationSinkAttributes = {
         "name": name,
         "type": type.name,
-        "projectId": options.project,
+        "projectId": find_project_id(api, options.project),
         "configuration": options.configuration(api, type),
     }
     if options.audit is not None:
@@ -222,7 +208,8 @@ def test_sink(
       towline notifications test-sink ops
     """
     api = connect(context)
-    show(operations.test_sink(api, _sink_id(api, name)), _DELIVERIES, output, "id")
+    _show_deliveries(api, operations.test_sink(api, _sink_id(api, name)), output)
+    say("see its result with: towline notifications deliveries")
 
 
 @app.command("routers")
@@ -238,7 +225,8 @@ def list_routers(
     Example:
       towline notifications routers
     """
-    show(operations.routers(connect(context), q=query, labels=selector), _ROUTERS, output, "name")
+    api = connect(context)
+    _show_routers(api, operations.routers(api, q=query, labels=selector), output)
 
 
 class RouterOptions(OptionGroup):
@@ -285,10 +273,9 @@ def set_router(
         "routerSinks": [{"sinkId": _sink_id(api, name)} for name in sink],
         "filters": options.filters(),
         "severity": options.severity.name,
-        "projectId": options.project,
+        "projectId": find_project_id(api, options.project),
     }
-    made = operations.set_router(api, attributes)
-    show(made, _ROUTERS, output, "name")
+    _show_routers(api, operations.set_router(api, attributes), output)
 
 
 @app.command("delete-router")
@@ -307,7 +294,7 @@ def delete_router(
     confirm_deletion(f"router {name}", yes=yes)
     api = connect(context)
     router = _named(operations.routers(api, q=name), "router", name)
-    show(operations.delete_router(api, router["id"]), _ROUTERS, output, "name")
+    _show_routers(api, operations.delete_router(api, router["id"]), output)
 
 
 @app.command("deliveries")
@@ -325,10 +312,8 @@ def list_deliveries(
     Example:
       towline notifications deliveries --state dead
     """
-    wanted = state.name if state else None
-    show(
-        operations.deliveries(connect(context), first=PAGE, state=wanted), _DELIVERIES, output, "id"
-    )
+    api, wanted = connect(context), state.name if state else None
+    _show_deliveries(api, operations.deliveries(api, first=PAGE, state=wanted), output)
 
 
 @app.command("resend")
@@ -343,7 +328,8 @@ def resend(
     Example:
       towline notifications resend 0198c2f1-7a54-7c3e-9d7b-5d4f0a6b1c2d
     """
-    show(operations.resend_notification(connect(context), id), _DELIVERIES, output, "id")
+    api = connect(context)
+    _show_deliveries(api, operations.resend_notification(api, id), output)
 
 
 def sink_configuration(kind: str, given: Mapping[str, str | None]) -> "SinkConfigurationAttributes":
@@ -362,6 +348,36 @@ def _setting_files(given: list[str]) -> dict[str, str | None]:
     if not all(path for _, _, path in pairs):
         raise Invalid("must be NAME=FILE", field="--setting-file")
     return {name: read_secret(Path(path), "--setting-file") for name, _, path in pairs}
+
+
+def _show_routers(api: GraphQLApi, found: Router | Iterable[Router], output: Format) -> None:
+    names = _sink_names(api)
+    columns: tuple[Column[Router], ...] = (
+        field("NAME"),
+        field("EVENTS"),
+        field("SEVERITY"),
+        Column("SINKS", lambda row: ",".join(names.get(id, id) for id in row["sinkIds"])),
+        field("ID"),
+    )
+    show(found, columns, output, "name")
+
+
+def _show_deliveries(api: GraphQLApi, found: Delivery | Iterable[Delivery], output: Format) -> None:
+    names = _sink_names(api)
+    columns: tuple[Column[Delivery], ...] = (
+        field("STATE"),
+        field("ATTEMPTS"),
+        field("STATUS"),
+        field("ERROR"),
+        Column("SINK", lambda row: names.get(row["sinkId"], row["sinkId"])),
+        field("ID"),
+    )
+    show(found, columns, output, "id")
+
+
+def _sink_names(api: GraphQLApi) -> dict[str, str]:
+    """Names of the sinks that the user may read, by id."""
+    return {sink["id"]: sink["name"] for sink in operations.sinks(api)}
 
 
 def _sink_id(api: GraphQLApi, name: str) -> str:

@@ -231,6 +231,8 @@ def _text(value: object) -> str:
     """Formats a cell; a time is its age, as in all columns."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
+        return ",".join(map(_text, value))
     text = "" if value is None else str(value)
     if text[4:5] == "-" and _TIME.fullmatch(text):
         return age(text)
