@@ -63,6 +63,8 @@ _ERRORS: dict[str, type[TowlineError]] = {
 _UNKNOWN_IN_SCHEMA = re.compile(
     r"Cannot query field |Unknown (?:argument|type|fragment|directive) |\w+ has no field '"
 )
+# OpenSSL's codes of a certificate that is not valid yet, or has expired.
+_WRONG_TIME = (9, 10)
 _VERSION = GraphQLDocument[JsonObject]("{ installation { version } }")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -233,6 +235,12 @@ def connection_error_text(reason: object) -> str:
 
 
 def _unreachable_message(url: str, reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in _WRONG_TIME:
+        return (
+            f"the certificate of {url} is not valid now ({reason.verify_message}): renew it on the "
+            "control plane, whose expiry `towline admin doctor` shows there, or correct the clock "
+            "of this machine"
+        )
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
             f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "

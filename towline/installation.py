@@ -203,6 +203,9 @@ async def _check_with_engine(
             text = "not verified: the schema is not current"
             return CheckResult(name, CheckHealth.WARNING, text)
         return await verify(SqlStore(engine, REPOSITORIES))
+    except OSError:
+        # The check of the store has failed too, and has the reason.
+        return CheckResult(name, CheckHealth.WARNING, "not verified: the store cannot be opened")
     except SQLAlchemyError as error:
         text = f"{type(error).__name__}: cannot read the store"
         return CheckResult(name, CheckHealth.FAILED, text)
@@ -237,14 +240,20 @@ def _check_certificate(settings: ServeSettings, clock: Clock) -> CheckResult:
         return CheckResult("certificate", health, f"{path} does not exist")
     end = certificate_expiry(path)
     remaining = end - clock.now()
-    health = (
-        CheckHealth.OK
-        if remaining > _RENEWAL_PERIOD
-        else CheckHealth.WARNING
-        if remaining > timedelta()
-        else CheckHealth.FAILED
-    )
-    return CheckResult("certificate", health, f"{path} expires on {end:%Y-%m-%d}")
+    if remaining <= timedelta():
+        text = f"{path} expired on {end:%Y-%m-%d}: {_renewal(settings)}"
+        return CheckResult("certificate", CheckHealth.FAILED, text)
+    if remaining <= _RENEWAL_PERIOD:
+        text = f"{path} expires on {end:%Y-%m-%d}: {_renewal(settings)}"
+        return CheckResult("certificate", CheckHealth.WARNING, text)
+    return CheckResult("certificate", CheckHealth.OK, f"{path} expires on {end:%Y-%m-%d}")
+
+
+def _renewal(settings: ServeSettings) -> str:
+    """Describes how to renew the certificate."""
+    if settings.tls.cert:
+        return "renew it, and restart `towline serve`"
+    return "restart `towline serve`, which renews it"
 
 
 def _check_git() -> CheckResult:

@@ -5,6 +5,7 @@ middle of a statement loses its connection. Here each step ends first; then the 
 effect.
 """
 
+import os
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -150,7 +151,12 @@ def translate_errors(done: str) -> Generator[None, None, None]:
         raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
     except (OSError, PoolTimeout) as error:
         # PostgreSQL's driver passes socket errors through unchanged.
-        raise Unavailable(f"the store cannot be {done}: {error}") from error
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number and number > 0 else error
+        hint = ": check the setting database, and that PostgreSQL accepts connections"
+        raise Unavailable(
+            f"the store cannot be {done}: {reason}{hint if done == 'opened' else ''}"
+        ) from error
 
 
 async def _begin(connection: AsyncConnection, read_only: bool) -> None:

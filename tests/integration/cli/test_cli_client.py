@@ -1,14 +1,19 @@
 """The client against servers that answer well, wrongly, or as somebody else."""
 
 import json
+import ssl
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from core import __version__
 from core.errors import Forbidden, Invalid, TowlineError, Unavailable
+from core.runtime.now import utc_now
+from towline.certificate_authority import CertificateAuthority
 from towline.client import GraphQLClient, Unsupported
 from towline.contexts import ControlPlaneTarget
 
@@ -144,6 +149,28 @@ def test_a_port_where_nothing_listens_is_unreachable(server: Answers) -> None:
     server.server_close()
     with pytest.raises(Unavailable, match="cannot reach"):
         GraphQLClient(ControlPlaneTarget(server.url)).ask("{ me }")
+
+
+def test_an_expired_certificate_is_not_mistaken_for_an_unknown_one(tmp_path: Path) -> None:
+    """Another CA would not help at 3 am."""
+    now = utc_now()
+    authority = CertificateAuthority.create(tmp_path, "Test", now - timedelta(days=4000))
+    made = authority.sign("server", "towline", now - timedelta(days=3000), names=("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    with Answers() as running:
+        running.socket = context.wrap_socket(running.socket, server_side=True)
+        thread = Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        target = ControlPlaneTarget(
+            running.url.replace("http", "https"), ca=(tmp_path / "ca.crt").read_text()
+        )
+        with pytest.raises(Unavailable) as caught:
+            GraphQLClient(target).ask("{ me }")
+        running.shutdown()
+        thread.join()
+    assert "is not valid now (certificate has expired): renew it" in caught.value.message
+    assert "--ca-file" not in caught.value.message
 
 
 def test_a_token_does_not_travel_in_clear_text() -> None:

@@ -17,7 +17,13 @@ from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.integration.serve.test_start import refused
 from tests.servers.postgres import Postgres
-from towline.certificate_authority import CertificateAuthority, CertificatePair, check_certificate
+from towline.certificate_authority import (
+    CertificateAuthority,
+    CertificatePair,
+    certificate_expiry,
+    check_certificate,
+)
+from towline.demo.ports import free_ports
 from towline.installation import CheckHealth, run_checks
 from towline.serve.listeners import server_certificate
 from towline.settings import ServeSettings, TlsSettings
@@ -217,3 +223,32 @@ def test_a_damaged_certificate_of_its_own_is_signed_anew(tmp_path: Path, name: s
     again = own(tmp_path)
     check_certificate(again, NOW)
     assert trusted((tmp_path / "ca.crt").read_bytes(), again)
+
+
+def test_without_its_database_the_audit_log_is_not_called_broken(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    settings = ServeSettings(data=tmp_path, database=f"postgresql://u:p@127.0.0.1:{port}/x")
+    found = {result.check: result for result in run_checks(settings)}
+    assert found["store"].health is CheckHealth.FAILED
+    assert "Connection refused: check the setting database" in found["store"].text
+    for name in ("audit", "fences"):
+        assert found[name].health is CheckHealth.WARNING
+        assert found[name].text == "not verified: the store cannot be opened"
+
+
+@pytest.mark.parametrize(
+    ("days", "health", "text"),
+    [
+        (300, CheckHealth.OK, "server.crt expires on "),
+        (20, CheckHealth.WARNING, ": restart `towline serve`, which renews it"),
+        (-1, CheckHealth.FAILED, "server.crt expired on "),
+    ],
+)
+def test_an_expiry_of_the_certificate_says_how_to_renew_it(
+    tmp_path: Path, days: int, health: CheckHealth, text: str
+) -> None:
+    credentials(TlsSettings(), tmp_path / "tls", SystemClock())
+    end = certificate_expiry(tmp_path / "tls" / "server.crt")
+    clock = FakeClock(end - timedelta(days=days))
+    found = {result.check: result for result in run_checks(ServeSettings(data=tmp_path), clock)}
+    assert found["certificate"].health is health and text in found["certificate"].text

@@ -102,7 +102,7 @@ async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 async def test_a_database_that_is_away_is_named(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     said = refused(tmp_path, "--database", f"postgresql://u:hunter2@127.0.0.1:{port}/x")
-    assert "the store cannot be opened" in said
+    assert "the store cannot be opened: Connection refused: check the setting database" in said
     assert "hunter2" not in said
 
 
