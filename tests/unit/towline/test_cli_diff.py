@@ -1,10 +1,19 @@
 """A difference as people read it."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from core.runtime.now import utc_now
 from tests.fakes.api import FakeApi
+from towline.cli.clusters import clusters
+from towline.cli.clusters import generated as cluster_api
+from towline.cli.program import app
 from towline.cli.services import generated as operations
+from towline.cli.services import service_diff
 from towline.cli.services.live_diff import live_difference
 from towline.cli.services.service_diff import lines
 
@@ -79,3 +88,56 @@ def test_objects_that_differ_in_the_cluster_are_compared_with_git() -> None:
         "- ConfigMap shop/gone",
     ]
     assert {"id": "same"} not in api.sent(operations.OBJECT_CONTENT)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        (
+            {"errors": [{"source": "render", "message": "no such folder", "reason": ""}]},
+            "compares with aaaaaaaaaa, as Git has no newer render: no such folder",
+        ),
+        (
+            {"cluster": {"id": "c", "handle": "dev", "pingedAt": None}},
+            "last report of the cluster: the agent of dev has never connected",
+        ),
+    ],
+)
+def test_a_comparison_with_an_old_state_says_so(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], said: str
+) -> None:
+    """`0 changed` could otherwise mean that all is well."""
+    seen = {"id": "c", "handle": "dev", "pingedAt": utc_now().isoformat()}
+    service = {"id": "s", "name": "web", "sha": "a" * 40, "errors": [], "cluster": seen} | more
+    objects = {"digest": "sha256:1", "components": []}
+    api = FakeApi(
+        {
+            operations.SERVICE: {"serviceDeployment": service},
+            operations.SYNCED_OBJECTS: {"serviceDeployment": objects},
+        }
+    )
+    monkeypatch.setattr(service_diff, "connect", lambda _: api)
+    result = CliRunner().invoke(app, ["services", "diff", "dev/web"])
+    assert result.exit_code == 0
+    assert said in result.stderr if said else result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0, ""), (9, "was last seen 9m ago"), (None, "has never connected")]
+)
+def test_a_silent_cluster_says_what_to_check(
+    monkeypatch: pytest.MonkeyPatch, minutes: int | None, said: str
+) -> None:
+    seen = None if minutes is None else (utc_now() - timedelta(minutes=minutes)).isoformat()
+    found = {
+        "id": "c", "handle": "dev", "name": "dev", "tags": [], "currentVersion": "1",
+        "agentVersion": "1", "nodeCount": 1, "pingedAt": seen, "agentAlarm": None,
+        "agentTokenExpiresAt": None, "deletedAt": None,
+    }  # fmt: skip
+    monkeypatch.setattr(
+        clusters, "connect", lambda _: FakeApi({cluster_api.CLUSTER: {"cluster": found}})
+    )
+    result = CliRunner().invoke(app, ["clusters", "get", "dev"])
+    assert result.exit_code == 0
+    assert said in result.stderr and ("agent doctor" in result.stderr) is bool(said)

@@ -214,23 +214,24 @@ def test_a_user_who_may_not_read_groups_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "status", "source", "is_shown"),
+    ("stage", "status", "source", "message", "is_shown"),
     [
-        ("render-failed", "FAILED", "render", True),
-        ("render-failed", "HEALTHY", None, False),
-        ("render-failed", "FAILED", "sync", False),
-        ("failed", "FAILED", "sync", True),
-        ("failed", "HEALTHY", None, False),
-        ("degraded", "PINNED", None, False),
+        ("render-failed", "FAILED", "render", "bad", True),
+        ("render-failed", "FAILED", "render", "another", False),
+        ("render-failed", "HEALTHY", None, "", False),
+        ("render-failed", "FAILED", "sync", "bad", False),
+        ("failed", "FAILED", "sync", "bad", True),
+        ("failed", "HEALTHY", None, "", False),
+        ("degraded", "PINNED", None, "", False),
     ],
 )
 def test_a_failure_that_has_ended_is_not_shown(
-    stage: str, status: str, source: str | None, is_shown: bool
+    stage: str, status: str, source: str | None, message: str, is_shown: bool
 ) -> None:
     entry = {"id": "1", "stage": stage, "sha": None, "at": "2026-01-01T00:00:00Z", "message": "bad"}
     found = service(status=status, message=None)
     if source is not None:
-        found["errors"] = [{"source": source, "message": "other", "reason": ""}]
+        found["errors"] = [{"source": source, "message": message, "reason": ""}]
     page = {"edges": [{"node": entry}], "pageInfo": {"hasNextPage": False, "endCursor": None}}
     api = FakeApi(
         {

@@ -20,7 +20,7 @@ from towline.cli.clusters.joining import join, leave
 from towline.cli.lazy_import import load
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, age, field, say, show, since
+from towline.cli.shell.output import Column, age, field, say, seconds_since, show, since
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
 from towline.cli.views.filters import View, conditions_of_view
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
+_SILENT_SECONDS = 120
+_CHECKS = (
+    "in that cluster, read `kubectl --namespace=towline-agent logs deployment/towline-agent`, or "
+    "run `towline agent doctor` with the options of the agent"
+)
 TokenFile = Annotated[
     Path | None,
     typer.Option(help="File for the deploy token, mode 0600 (default: HANDLE.token)."),
@@ -102,7 +107,12 @@ def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.T
     Example:
       towline clusters get prod-eu -o yaml
     """
-    show(find_cluster(connect(context), cluster), COLUMNS, output, "handle")
+    found = find_cluster(connect(context), cluster)
+    show(found, COLUMNS, output, "handle")
+    seen = found["pingedAt"]
+    if output.is_table and (seen is None or seconds_since(seen) >= _SILENT_SECONDS):
+        contact = f"was last seen {age(seen)}" if seen else "has never connected"
+        say(f"the agent of {found['handle']} {contact}: {_CHECKS}")
 
 
 @app.command("create")

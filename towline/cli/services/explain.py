@@ -133,7 +133,7 @@ def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
     """Yields the newest ledger entry of each stage for the current commit, oldest first."""
     newest: dict[str, LedgerEvent] = {}
     for entry in entries:
-        if entry["sha"] in (None, service["sha"]) and not _has_ended(service, entry["stage"]):
+        if entry["sha"] in (None, service["sha"]) and not _has_ended(service, entry):
             newest.setdefault(entry["stage"], entry)
     for entry in sorted(newest.values(), key=lambda entry: int(entry["id"])):
         failed = entry["stage"] in _FAILURES
@@ -143,11 +143,12 @@ def _walk(service: Service, entries: list[LedgerEvent]) -> Iterator[str]:
         yield _line(_WAITS, "status", service["status"])
 
 
-def _has_ended(service: Service, stage: str) -> bool:
-    """Reports whether a stage is a failure that the service no longer has."""
-    if stage == "render-failed":
-        return all(error["source"] != "render" for error in service["errors"])
-    return stage in _FAILURES and service["status"] in FINE
+def _has_ended(service: Service, entry: LedgerEvent) -> bool:
+    """Reports whether an entry is a failure that the service no longer has."""
+    if entry["stage"] == "render-failed":
+        present = [error["message"] for error in service["errors"] if error["source"] == "render"]
+        return not any(message.startswith(entry["message"]) for message in present)
+    return entry["stage"] in _FAILURES and service["status"] in FINE
 
 
 def _cluster(service: Service) -> str:

@@ -8,11 +8,12 @@ import typer
 from core.errors import Invalid
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
-from towline.cli.services.generated import ServiceDiff, ServiceDiffObjectsFields
+from towline.cli.services.generated import ServiceDetails, ServiceDiff, ServiceDiffObjectsFields
 from towline.cli.services.live_diff import live_difference
+from towline.cli.services.reasons import silent_agent
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.found_code import FOUND
-from towline.cli.shell.output import colour, escape_controls, short, show
+from towline.cli.shell.output import colour, escape_controls, say, short, show
 from towline.cli.shell.session import connect
 
 _SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "yellow")}
@@ -43,17 +44,32 @@ def diff_service(
     if (ref and digest) or (since and not digest):
         raise Invalid("use either --ref or --digest; --since requires --digest")
     api = connect(context)
-    id = find_service(api, service)["id"]
+    found = find_service(api, service)
+    id = found["id"]
     if ref or digest:
         difference = operations.service_diff(api, id, ref=ref, new_digest=digest, old_digest=since)
     else:
         difference = live_difference(api, id)
+        for doubt in _doubts(found):
+            say(doubt)
     if output.is_table:
         print(*lines(difference), sep="\n")
     else:
         show(difference, (), output, "newDigest")
     if difference["added"] or difference["removed"] or difference["changed"]:
         raise typer.Exit(FOUND)
+
+
+def _doubts(service: ServiceDetails) -> Iterator[str]:
+    """Yields the reasons for which the cluster or Git may differ otherwise than is shown."""
+    for error in service["errors"]:
+        if error["source"] == "render":
+            yield (
+                f"compares with {short(service['sha'])}, as Git has no newer render: "
+                + (error["message"])
+            )
+    if silent := silent_agent(service):
+        yield f"compares with the last report of the cluster: {silent}"
 
 
 def lines(difference: ServiceDiff) -> Iterator[str]:
