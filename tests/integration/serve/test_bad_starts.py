@@ -247,7 +247,7 @@ def test_without_its_database_the_audit_log_is_not_called_broken(tmp_path: Path)
 def test_an_expiry_of_the_certificate_says_how_to_renew_it(
     tmp_path: Path, days: int, health: CheckHealth, text: str
 ) -> None:
-    credentials(TlsSettings(), tmp_path / "tls", SystemClock())
+    server_certificate(TlsSettings(), tmp_path / "tls", SystemClock())
     end = certificate_expiry(tmp_path / "tls" / "server.crt")
     clock = FakeClock(end - timedelta(days=days))
     found = {result.check: result for result in run_checks(ServeSettings(data=tmp_path), clock)}
