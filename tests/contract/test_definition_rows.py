@@ -13,7 +13,7 @@ from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.model.definitions import LeavePolicy
 from controlplane.generators.model.global_service import GlobalOverride, GlobalService
-from controlplane.generators.model.namespaces import ManagedNamespace
+from controlplane.generators.model.namespaces import ManagedNamespace, NamespaceSpec
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
@@ -67,7 +67,7 @@ ROWS: dict[type[Any], Any] = {
         ),
     ),
     ManagedNamespaceStore: ManagedNamespace(
-        "1", "a", NOW, NOW, namespace="team", labels={"a": "b"}, quota={"pods": "1"}
+        "1", "a", NOW, NOW, spec=NamespaceSpec("team", {"a": "b"}, quota={"pods": "1"})
     ),
     ClusterGroupStore: ClusterGroup(
         "1", "a", NOW, NOW, None, "text", {"a": "b"}, ("c1",), True, "why", "ann", NOW

@@ -1028,7 +1028,7 @@ export type LeavePolicy =
   /** Delete the service and keep its objects in the cluster. */
   | 'DETACH';
 
-/** Fields of a managed namespace. A field that is null or absent stays as it is. */
+/** Fields of a managed namespace. A field that is null or absent stays as it is; a given list or object replaces the whole value. */
 export type ManagedNamespaceAttributes = {
   /** Unique name. Required on creation. */
   name?: string | null | undefined;
@@ -1044,11 +1044,11 @@ export type ManagedNamespaceAttributes = {
   deletionBudget?: number | null | undefined;
   /** Name of the namespace. Default: same as `name`. */
   namespace?: string | null | undefined;
-  /** JSON object with labels. Replaces the whole object. */
+  /** JSON object with labels. Limit: 64. */
   labels?: string | null | undefined;
-  /** JSON object with annotations. Replaces the whole object. */
+  /** JSON object with annotations. Limit: 64. */
   annotations?: string | null | undefined;
-  /** Hard limits of a ResourceQuota. Replaces the whole list. */
+  /** Hard limits of a ResourceQuota, such as `requests.cpu`. Without it: no quota. Limit: 64. */
   quota?: Array<TagAttributes> | null | undefined;
   /** Template of a service in the namespace. Default: no service. */
   template?: ServiceDeploymentAttributes | null | undefined;

@@ -27,11 +27,14 @@ class ManagedNamespaceType(GeneratorOutput[ManagedNamespace]):
 
 @draft(NamespaceChange, rename=GENERATOR_NAMES)
 class ManagedNamespaceAttributes(GeneratorInput[NamespaceChange]):
-    """Fields of a managed namespace. A field that is null or absent stays as it is."""
+    """Fields of a managed namespace. A field that is null or absent stays as it is; a given list or
+    object replaces the whole value."""
 
     selector: ClusterSelectorAttributes | None = None
     labels: Json | None = None
+    """JSON object with labels. Limit: 64."""
     annotations: Json | None = None
+    """JSON object with annotations. Limit: 64."""
     quota: list[TagAttributes] | None = None
     template: ServiceDeploymentAttributes | None = None
 

@@ -22,7 +22,7 @@ from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.context import GENERATORS, Change, NamedOperations, OperationContext
 from controlplane.platform.names import check_label, check_text
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, replace_columns, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -124,7 +124,8 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             columns = self._changed_columns(before, change)
-            changed = replace(before, **columns, updated_at=self._context.clock.now())
+            now = self._context.clock.now()
+            changed = replace_columns(before, columns | {"updated_at": now})
             definition = await self._fill_in(tx, actor, changed, change)
             await check_selector(tx, definition)
             await tx[self.port].put(definition)
@@ -172,7 +173,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         if id:
             before = await self._find(tx, id)
             require(actor, Verb.WRITE, before.target)
-            definition = replace(before, **self._changed_columns(before, change))
+            definition = replace_columns(before, self._changed_columns(before, change))
         else:
             definition = self._new_definition(change)
             require(actor, Verb.WRITE, await _service_scope(tx, actor, definition.project_id))
@@ -193,7 +194,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             raise Invalid("is required", field="name")
         now = self._context.clock.now()
         columns |= {"id": self._context.new_id(), "inserted_at": now, "updated_at": now}
-        return self.model(project_id=change.project_id or None, **columns)
+        return row_of(self.model, columns | {"project_id": change.project_id or None})
 
     def _request_reconcile(self, tx: Change, id: str) -> None:
         tx.publish(GENERATORS, f"{self.owner_kind.value}/{id}")

@@ -135,7 +135,9 @@ class GeneratorEvaluator:
     async def _evaluate_namespace(
         self, definition: ManagedNamespace, fleet: Fleet
     ) -> GeneratorEvaluation:
-        content = await self._context.manifests.store_bundle(make_bundle(definition.objects()).data)
+        content = await self._context.manifests.store_bundle(
+            make_bundle(definition.spec.objects()).data
+        )
         clusters = fleet.matching(definition.selector, definition.project_id)
         services = [
             GeneratedService(c.id, definition.namespace_template(), content) for c in clusters

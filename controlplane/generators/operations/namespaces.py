@@ -1,18 +1,17 @@
 """Managed namespaces: namespaces with their content, created in selected clusters."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor
 from controlplane.generators.model.definitions import GeneratorDefinition
-from controlplane.generators.model.namespaces import ManagedNamespace
+from controlplane.generators.model.namespaces import ManagedNamespace, NamespaceSpec
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
     GeneratorOperations,
     template_from,
 )
 from controlplane.generators.ports import ManagedNamespaceStore
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import Columns, Given, given_part, replace_columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ownership import OwnerKind
@@ -23,22 +22,13 @@ from controlplane.services.operations.services import ServiceChange
 class NamespaceChange(GeneratorChange):
     """Changes to a managed namespace. None leaves a field unchanged."""
 
-    namespace: str | None = None
-    """Name of the namespace. Default: same as `name`."""
-    labels: Mapping[str, str] | None = None
-    """JSON object with labels. Replaces the whole object."""
-    annotations: Mapping[str, str] | None = None
-    """JSON object with annotations. Replaces the whole object."""
-    quota: Mapping[str, str] | None = None
-    """Hard limits of a ResourceQuota. Replaces the whole list."""
+    spec: Given[NamespaceSpec] = given_part(NamespaceSpec)
+    """Fields of the namespace to change."""
     template: ServiceChange | None = None
     """Template of a service in the namespace. Default: no service."""
 
     def columns(self, before: GeneratorDefinition | None = None) -> Columns:
-        names = ("namespace", "labels", "annotations", "quota")
-        values = {name: getattr(self, name) for name in names}
-        values = {name: value for name, value in values.items() if value is not None}
-        return GeneratorChange.columns(self, before) | values
+        return {**GeneratorChange.columns(self, before), **self.spec.columns}
 
 
 @retry_operations
@@ -52,16 +42,17 @@ class ManagedNamespaces(GeneratorOperations[ManagedNamespace, NamespaceChange]):
 
     def _new_definition(self, change: NamespaceChange) -> ManagedNamespace:
         definition = super()._new_definition(change)
-        if change.namespace is None:
-            definition = replace(definition, namespace=definition.name)
-        return definition.checked()
+        if "namespace" not in change.spec.columns:
+            definition = replace_columns(definition, {"namespace": definition.name})
+        definition.spec.check()
+        return definition
 
     async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: ManagedNamespace, change: NamespaceChange
     ) -> ManagedNamespace:
-        definition = definition.checked()
+        definition.spec.check()
         if change.template is None:
             return definition
-        template_change = replace(change.template, namespace=definition.namespace)
+        template_change = replace(change.template, namespace=definition.spec.namespace)
         template = await template_from(tx, actor, template_change, definition.template)
         return replace(definition, template=template)

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from controlplane.generators.model.definitions import LeavePolicy
+from controlplane.generators.model.namespaces import NamespaceSpec
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
@@ -18,6 +19,7 @@ from controlplane.generators.operations.namespaces import ManagedNamespaces, Nam
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.generators.operations.service_sets import ServiceSets, SetChange
 from controlplane.generators.ports import ServiceSetStore
+from controlplane.platform.parts import given
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
 from controlplane.services.model.service import Service
@@ -265,7 +267,9 @@ async def test_a_store_that_fails_between_two_steps_leaves_the_rest_for_the_next
 
 async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand: Stand) -> None:
     world = stand.world
-    change = NamespaceChange("team-a", labels={"team": "a"}, quota={"pods": "20"})
+    change = NamespaceChange(
+        "team-a", spec=given(NamespaceSpec, labels={"team": "a"}, quota={"pods": "20"})
+    )
     one = await stand.namespaces.create(world.admin, change)
     await stand.look(one)
     owned = await stand.owned(one)
@@ -276,7 +280,8 @@ async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand
     lines = world.manifests.bundles[digest or ""].data.splitlines()
     kinds = {orjson.loads(line)["kind"] for line in lines}
     assert kinds == {"Namespace", "ResourceQuota"}
-    await stand.namespaces.update(world.admin, one.id, NamespaceChange(labels={"team": "b"}))
+    change = NamespaceChange(spec=given(NamespaceSpec, labels={"team": "b"}))
+    await stand.namespaces.update(world.admin, one.id, change)
     await stand.look(one)
     after = await stand.owned(one)
     assert {s.desired.generation for s in after} == {2} and {s.desired.digest for s in after} != {
@@ -305,6 +310,7 @@ async def test_deleting_a_managed_namespace_detaches_by_default(
     assert (one.leave, one.on_delete) == (LeavePolicy.DETACH, LeavePolicy.DETACH)
     for name in ("kube-system", "Bad Name"):
         with pytest.raises(Invalid):
-            await stand.namespaces.create(stand.world.admin, NamespaceChange("x", namespace=name))
+            change = NamespaceChange("x", spec=given(NamespaceSpec, namespace=name))
+            await stand.namespaces.create(stand.world.admin, change)
     with pytest.raises(Conflict):
         await stand.namespaces.create(stand.world.admin, NamespaceChange("team-a"))

@@ -17,6 +17,7 @@ from controlplane.generators.api.service_sets import (
     ServiceSetAttributes,
 )
 from controlplane.generators.model.definitions import LeavePolicy
+from controlplane.generators.model.namespaces import NamespaceSpec
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
@@ -25,6 +26,7 @@ from controlplane.generators.model.service_set import (
 from controlplane.generators.operations.global_services import GlobalChange
 from controlplane.generators.operations.namespaces import NamespaceChange
 from controlplane.generators.operations.service_sets import SetChange
+from controlplane.platform.parts import given as given_fields
 from core.errors import Invalid
 
 
@@ -83,6 +85,8 @@ def test_labels_are_objects_of_texts() -> None:
         labels={"tier": 1},
         quota=[TagAttributes(name="pods", value="5")],
     )
-    assert attributes.change() == NamespaceChange("team", labels={"tier": "1"}, quota={"pods": "5"})
+    assert attributes.change() == NamespaceChange(
+        "team", spec=given_fields(NamespaceSpec, labels={"tier": "1"}, quota={"pods": "5"})
+    )
     with pytest.raises(Invalid):
         given(ManagedNamespaceAttributes, labels=["tier"]).change()
