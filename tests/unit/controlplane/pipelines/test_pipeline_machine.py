@@ -449,13 +449,15 @@ class Walk(RuleBasedStateMachine):
     def check_silence(self, held: StageState, stage: Stage) -> None:
         """Only silent ones are left out, late, never too many, and until they are well or fail."""
         now, content = self.line.stage(stage.id), digests_of(self.line.stage(stage.id).revisions)
-        if self.person.begun.get(stage.id, ({}, None))[0] != content:
-            self.person.begun[stage.id] = (content, self.line.now)
+        known, since = self.person.begun.get(stage.id, ({}, self.line.now))
+        # Clocks of replicas differ: time may go back after the content has come.
+        begun = min(since, self.line.now) if known == content else self.line.now
+        self.person.begun[stage.id] = (content, begun)
         out, reported = set(now.silence.left_out), self.person.reported[stage.id]
         new = out - set(held.silence.left_out)
         assert new <= self.person.silent, "left out though it is heard"
         if new:
-            waited = self.line.now - self.person.begun[stage.id][1]
+            waited = self.line.now - begun
             assert waited >= timedelta(seconds=DEADLINE), "left out before the deadline"
         assert len(out) * 2 <= len(content), "more left out than half of the stage"
         if stage is self.pipeline.first or not content:
