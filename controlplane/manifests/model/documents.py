@@ -172,7 +172,7 @@ def _shape_problems(value: JsonValue) -> Iterator[tuple[Path, str]]:
     for name in value.keys() - set(_TOP):
         yield (name,), unknown_field(name, _TOP)
     if value.get("apiVersion") != API_VERSION:
-        yield ("apiVersion",), f"must be {API_VERSION}"
+        yield ("apiVersion",), _describe_api_version(value.get("apiVersion"))
     if not isinstance(value.get("kind"), str):
         yield ("kind",), "must be the name of a kind"
     if not isinstance(value.get("spec") or {}, dict):
@@ -181,6 +181,16 @@ def _shape_problems(value: JsonValue) -> Iterator[tuple[Path, str]]:
         yield from _metadata_problems(value["metadata"])
     else:
         yield ("metadata",), "must be an object with a name"
+
+
+def _describe_api_version(given: JsonValue) -> str:
+    """Describes a wrong `apiVersion`; objects of Kubernetes are a common mistake."""
+    if given is None:
+        return f"must be {API_VERSION}"
+    group = API_VERSION.partition("/")[0]
+    is_ours = isinstance(given, str) and given.startswith(group)
+    hint = "" if is_ours else "; put objects of Kubernetes into the folder of a service"
+    return f"must be {API_VERSION}, not {str(given)[:80]!r}{hint}"
 
 
 def _metadata_problems(metadata: JsonObject) -> Iterator[tuple[Path, str]]:

@@ -98,15 +98,14 @@ class Manifests:
         With `managed_fields`, the metadata names the managers of the fields, as in Kubernetes.
         """
         require_member(actor)
-        for name in kinds:
-            self.kind(name)
+        wanted = {self.kind(name).name for name in kinds}
         documents: list[JsonObject] = []
         async with self._context.store.read() as tx:
             names = ResourceNames(tx, actor, self._kinds)
             seals = FieldSeals(self._context.sealer, tx)
             state = SpecReader(tx, actor, names, self._reader, seals)
             for kind in self._kinds:
-                if not kinds or kind.name in kinds:
+                if not wanted or kind.name in wanted:
                     documents += [
                         _to_document(kind, names, row, spec, declared, managed=managed_fields)
                         for row, spec, declared in await state.exported(kind)

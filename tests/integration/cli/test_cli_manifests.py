@@ -50,6 +50,8 @@ def test_a_fleet_lives_through_its_manifests(installation: Installation, tmp_pat
     for selector, found in (("team=web,tier=prod", "shop-1/web\n"), ("team!=web,tier=prod", "")):
         assert run("services", "list", "-l", selector, "-o", "name").stdout == found
     assert "team=shop" in run("label", "service", "shop-1/web", "team=shop", "old-").stderr
+    refused = run("label", "services", "shop-1/web", "team=shop", code=3).stderr
+    assert "kind 'services' does not exist; use one of" in refused
     assert run("services", "list", "-l", "team=shop", "-o", "name").stdout == "shop-1/web\n"
     relabelled = run("diff", "-f", str(file), code=7).stdout
     assert '  metadata.labels.team: "shop" → "web"' in relabelled

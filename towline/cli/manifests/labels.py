@@ -10,7 +10,7 @@ from core.errors import Invalid
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.plans import problem_lines
 from towline.cli.shell.output import say
-from towline.cli.shell.session import connect, first_found
+from towline.cli.shell.session import connect
 
 _MANAGER = "label"
 
@@ -31,9 +31,7 @@ def label(
       towline label cluster eu-1 owner=platform
     """
     api = connect(context)
-    found = json.loads(
-        first_found(f"{kind} {name}", lambda: operations.manifest(api, kind=kind, name=name))
-    )
+    found = json.loads(operations.manifest(api, kind=kind, name=name))
     found["metadata"]["labels"] = changed(found["metadata"].get("labels", {}), labels)
     # Without a spec, the apply changes no field of another manager.
     document = {key: value for key, value in found.items() if key != "spec"}

@@ -477,6 +477,7 @@ async def test_exports_and_imports_are_fields_of_services(world: ManifestWorld) 
     dropped = await world.apply(base + service("web") + service("db", exports=database))
     assert dropped.problems == ()
     assert "imports" not in await world.export("Service")
+    assert "kind: Service" in await world.export("service")
 
 
 async def test_templates_accept_only_fields_that_take_effect(world: ManifestWorld) -> None:
@@ -505,7 +506,15 @@ async def test_resources_of_documents_are_deleted_together(world: ManifestWorld)
         ("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2), "nested deeper"),
         ("a: [", "is not YAML"),
         ("- 1\n", "must be an object with apiVersion"),
-        ("apiVersion: v1\nkind: Cluster\nmetadata: {name: a}\n", "must be towline.io/v1"),
+        (
+            "apiVersion: v1\nkind: Cluster\nmetadata: {name: a}\n",
+            "must be towline.io/v1, not 'v1'; put objects of Kubernetes into the folder",
+        ),
+        (
+            "apiVersion: towline.io/v2\nkind: Cluster\nmetadata: {name: a}\n",
+            "must be towline.io/v1, not 'towline.io/v2'",
+        ),
+        ("kind: Cluster\nmetadata: {name: a}\n", "must be towline.io/v1"),
         ("a: " + "x" * (9 * 1024 * 1024), "bytes of manifests"),
         ("---\na: 1\n" * 5_001, "at most 5,000 are allowed"),
     ],
