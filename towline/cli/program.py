@@ -1,5 +1,6 @@
 """Assembles all commands, and maps errors to exit codes."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ _EXIT_CODES = {
     Code.UNAVAILABLE: 5,
 }
 _TIMED_OUT = 6
+_NEEDED_ROLE = re.compile(r" may not .*: needs role (\w+)")
 
 _COMMANDS = LazyCommands(
     {
@@ -158,6 +160,12 @@ def main() -> None:
         app(prog_name="towline")
     except TowlineError as error:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
+        if role := _NEEDED_ROLE.search(error.message):
+            print(
+                "ask an administrator, or request it for a time: "
+                f"towline access request {role[1]} PLACE --reason REASON",
+                file=sys.stderr,
+            )
         sys.exit(exit_code(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

@@ -126,8 +126,9 @@ def paused(draft: StateDraft, event: Paused) -> None:
     """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
         return draft.note(draft.paused)
-    draft.paused = clip(f"paused by {event.actor}: {event.reason}")
-    draft.record("", None, f"paused: {event.reason}", event.actor)
+    reason = f": {event.reason}" if event.reason else ""
+    draft.paused = clip(f"paused by {event.actor}{reason}")
+    draft.record("", None, f"paused{reason}", event.actor)
 
 
 def resumed(draft: StateDraft, event: Resumed) -> None:

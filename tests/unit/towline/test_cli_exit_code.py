@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from core.errors import Unavailable
+from core.errors import Forbidden, Unavailable
 from tests.fakes.api import FakeApi
-from tests.fakes.command_line import Leaf, leaves
+from tests.fakes.command_line import Leaf, leaves, run_in_process
 from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import services
@@ -119,3 +119,25 @@ def test_an_exit_code_of_a_command_that_watches_is_wrong_use(tmp_path: Path) -> 
     words = ["--config", str(config), "contexts", "list", "--exit-code"]
     assert CliRunner().invoke(app, words).exit_code == 7
     assert "leave out --exit-code" in str(CliRunner().invoke(app, [*words, "--watch"]).exception)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ('ann may not write service "web": needs role editor', "access request editor PLACE"),
+        ("this token has no permission", ""),
+    ],
+)
+def test_a_lacking_role_leads_to_a_request(
+    api: FakeApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    message: str,
+    hint: str,
+) -> None:
+    api.answers[service_api.SERVICE_ROWS] = Forbidden(message)
+    ended = run_in_process(["services", "list"], monkeypatch, capfd)
+    assert ended.code == 4
+    first, *rest = ended.err.splitlines()
+    assert first == f"towline: {message}" and len(rest) == bool(hint)
+    assert all(hint in line for line in rest)

@@ -272,6 +272,10 @@ def test_a_retry_of_a_failed_promotion_respects_a_pause_and_known_bad(line: Line
     line.send(Paused("eve", "freeze"))
     line.send(Retried(PROD, release, "bob"))
     assert line.notes() == ["paused by eve: freeze"]
+    line.send(Resumed("eve"))
+    line.send(Paused("eve", ""))
+    line.send(Retried(PROD, release, "bob"))
+    assert line.notes() == ["paused by eve"]
     assert line.promotions() == [("prod", release)]
 
 
