@@ -30,7 +30,7 @@ RULES = [
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials are looked at often, and what fails for a second has failed."""
-    monkeypatch.setattr("syncagent.reconcile.verifier._EVERY_S", 0.3)
+    monkeypatch.setattr("syncagent.reconcile.verifier._CHECK_EVERY_S", 0.3)
     monkeypatch.setattr("syncagent.domain.verification._FAILING_MS", 1000)
 
 
