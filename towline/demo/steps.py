@@ -79,7 +79,7 @@ class DemoSteps:
 
     def commit_reaches_dev(self) -> None:
         self.wait_healthy("dev")
-        deployment = self.live("dev", "deployment", "web")
+        deployment = self.live_object("dev", "deployment", "web")
         image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
         _expect(image.endswith("shop:1.0"), f"dev runs {image}")
 
@@ -89,7 +89,7 @@ class DemoSteps:
         _expect("deployment.apps/web" not in absent, "prod was deployed without an approval")
         self.approve(edge)
         self.wait_healthy("prod")
-        replicas = self.live("prod", "deployment", "web")["status"].get("readyReplicas")
+        replicas = self.live_object("prod", "deployment", "web")["status"].get("readyReplicas")
         _expect(replicas == 2, f"prod has {replicas} ready replicas, not 2")
 
     def edit_is_healed(self) -> None:
@@ -102,14 +102,16 @@ class DemoSteps:
         self.wait_replicas("dev", 1)
         member = self.stage.members["dev"]
         member.kubectl("delete", "service", "web", "-n", NAMESPACE)
-        wait_until("the deleted Service comes back", lambda: bool(self.live("dev", "svc", "web")))
+        wait_until(
+            "the deleted Service comes back", lambda: bool(self.live_object("dev", "svc", "web"))
+        )
 
     def change_arrives_late(self) -> None:
         self.stage.repository.commit(shop("1.1"), "Release 1.1")
         self.stage.start_control_plane()
 
         def arrived() -> bool:
-            settings = self.live("dev", "configmap", "settings")
+            settings = self.live_object("dev", "configmap", "settings")
             return settings["data"]["version"] == "1.1"
 
         wait_until("version 1.1 in dev", arrived, 60)
@@ -192,7 +194,7 @@ class DemoSteps:
 
         wait_until(f"{name} is healthy", is_healthy, 60)
 
-    def live(self, name: str, kind: str, object_name: str) -> JsonObject:
+    def live_object(self, name: str, kind: str, object_name: str) -> JsonObject:
         """Reads a live object from the cluster."""
         member = self.stage.members[name]
         return parse_json(member.kubectl("get", kind, object_name, "-n", NAMESPACE, "-o", "json"))
@@ -207,7 +209,7 @@ class DemoSteps:
         """Waits until drift of the replicas is healed."""
         wait_until(
             f"{name} is back at {replicas} replicas",
-            lambda: self.live(name, "deployment", "web")["spec"]["replicas"] == replicas,
+            lambda: self.live_object(name, "deployment", "web")["spec"]["replicas"] == replicas,
         )
 
 

@@ -99,7 +99,7 @@ async def noisy(stage: Simulation) -> ScenarioResult:
     stage.say(f"one agent reports {stage.plan.noise:.0f} changes per second, with pauses")
 
     @asynccontextmanager
-    async def talking() -> AsyncGenerator[None]:
+    async def make_noise() -> AsyncGenerator[None]:
         name = next(names)
         await loud.send_command("noise", agents=[name], rate=stage.plan.noise)
         try:
@@ -109,7 +109,7 @@ async def noisy(stage: Simulation) -> ScenarioResult:
             await loud.send_command("renew", agents=[name])
         await stage.wait_linked()
 
-    result = await measure_interference(stage, talking)
+    result = await measure_interference(stage, make_noise)
     figures = [
         *result.figures("with a noisy agent"),
         Figure("control plane's CPU for the noisy agent", result.cpu, "mCPU"),
@@ -126,7 +126,7 @@ async def churn(stage: Simulation) -> ScenarioResult:
     reported, took = 0, 0.0
 
     @asynccontextmanager
-    async def playing() -> AsyncGenerator[None]:
+    async def replay_recording() -> AsyncGenerator[None]:
         nonlocal reported, took
         before, began = await stage.churn(stage.plan.churn), time.monotonic()
         try:
@@ -135,7 +135,7 @@ async def churn(stage: Simulation) -> ScenarioResult:
             reported += await stage.churn(None) - before
             took += time.monotonic() - began
 
-    result = await measure_interference(stage, playing)
+    result = await measure_interference(stage, replay_recording)
     figures = [
         Figure("churn, changes reported per second", reported / took, ""),
         Figure("churn, control plane's CPU per agent", result.cpu / stage.size, "mCPU"),
@@ -254,7 +254,7 @@ async def _measure_disturbed(
     stage.say(f"{text}, with pauses")
 
     @asynccontextmanager
-    async def disturbing() -> AsyncGenerator[None]:
+    async def run_disturbance() -> AsyncGenerator[None]:
         tasks = Tasks(name)
         tasks.spawn("disturb", _as_coroutine(disturb))
         try:
@@ -264,7 +264,7 @@ async def _measure_disturbed(
             stage.workers[0].go_on()
         backs.append(await stage.wait_linked())
 
-    result = await measure_interference(stage, disturbing)
+    result = await measure_interference(stage, run_disturbance)
     figures = result.figures(f"with {name} agents")
     figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
     return ScenarioResult(name, figures, [result.curve()])

@@ -168,7 +168,7 @@ def test_a_restart_stays(ada: Desk, story: DemoSteps) -> None:
     expect(dialog).to_contain_text("Git does not set the changed field")
     keys.use(dialog.get_by_role("button", name="Restart Deployment"))
     expect(dialog).to_be_hidden()
-    annotations = story.live("dev", "deployment", "web")["spec"]["template"]["metadata"]
+    annotations = story.live_object("dev", "deployment", "web")["spec"]["template"]["metadata"]
     assert "kubectl.kubernetes.io/restartedAt" in annotations["annotations"]
     story.wait_healthy("dev")
 
