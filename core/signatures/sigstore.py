@@ -99,12 +99,12 @@ class SigstoreSigners(ArtifactSigners[KeylessSigner]):
             try:
                 bundle = read_bundle(signature.bundle, signature.payload)
                 if signature.is_about(content, *bundle.subjects):
-                    return self._verified(bundle)
+                    return self._verify_bundle(bundle)
             except Invalid as error:
                 refusal = error
         raise refusal
 
-    def _verified(self, bundle: SigstoreBundle) -> VerifiedSigner:
+    def _verify_bundle(self, bundle: SigstoreBundle) -> VerifiedSigner:
         certificate = bundle.certificate
         refusal: Invalid | None = None
         for key in self.keys:

@@ -62,7 +62,7 @@ class TrustedSigners:
         """Verifies the signature of a commit. Invalid: it names the commit, the signer that was
         found and those that were expected."""
         try:
-            return self._verified(commit, now)
+            return self._verify_commit(commit, now)
         except Invalid as error:
             raise Invalid(
                 f"commit {commit.id[:12]} has no accepted signature: {error.message}; expected a "
@@ -75,7 +75,7 @@ class TrustedSigners:
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         return f"{', '.join(self.names) or 'trusted signers'} ({', '.join(keys[:5])}{more})"
 
-    def _verified(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
+    def _verify_commit(self, commit: SignedCommit, now: datetime) -> VerifiedSigner:
         if not commit.is_signed:
             raise Invalid("it is not signed")
         for kind in self.kinds:

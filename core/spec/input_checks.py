@@ -50,7 +50,7 @@ class InputVerdict:
     """Time of the first check with these results, by the agent's clock."""
     checks: tuple[InputCheck, ...]
 
-    def of(self, kind: InputKind, subject: str) -> InputCheck | None:
+    def find_check(self, kind: InputKind, subject: str) -> InputCheck | None:
         """Returns the check of an input; None if the agent has not checked it."""
         for check in self.checks:
             if (check.kind, check.subject) == (kind, subject):

@@ -70,7 +70,7 @@ def _parse_request(raw: JsonMapping) -> RenderRequest:
     fields: JsonObject = dict(raw)
     if (helm := raw["helm"]) is not None:
         fields["helm"] = HelmRelease(**helm | {"values_files": tuple(helm["values_files"])})
-    fields["options"] = RenderOptions.of(raw["options"])
+    fields["options"] = RenderOptions.from_json(raw["options"])
     fields["sources"] = tuple(SourceFolder(**item) for item in raw["sources"])
     rules = raw["signatures"]
     fields["signatures"] = SignatureRules(

@@ -84,7 +84,7 @@ class RenderOptions:
     """Top-level arguments of Jsonnet. They win over parameters. Limit: 100."""
 
     @classmethod
-    def of(cls, fields: JsonMapping) -> "RenderOptions":
+    def from_json(cls, fields: JsonMapping) -> "RenderOptions":
         """Reads the JSON form."""
         read: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value

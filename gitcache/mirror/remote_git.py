@@ -78,13 +78,15 @@ class RemoteGit:
 async def _classify_error(error: GitError, route: ServerRoute) -> Exception:
     host = route.remote.host
     if _CHANGED_HOST.search(error.message):
+        presented = await _presented_keys(route)
         return GitError(
-            f"{host} presents a host key that differs from the known one{await _presented(route)}: "
+            f"{host} presents a host key that differs from the known one{presented}: "
             "if its owner has changed the key, replace its line in known_hosts"
         )
     if _UNKNOWN_HOST.search(error.message):
+        presented = await _presented_keys(route)
         return GitError(
-            f"the ssh host {host} is not known{await _presented(route)}: verify the key with its "
+            f"the ssh host {host} is not known{presented}: verify the key with its "
             "owner, then add it to the repository's known hosts or to the "
             "installation's setting git.fetch.known_hosts"
         )
@@ -95,6 +97,6 @@ async def _classify_error(error: GitError, route: ServerRoute) -> Exception:
     return error
 
 
-async def _presented(route: ServerRoute) -> str:
+async def _presented_keys(route: ServerRoute) -> str:
     keys = await scan_host_keys(route.addresses[0], route.remote.port) if route.addresses else []
     return f" (it presents {', '.join(keys)})" if keys else ""

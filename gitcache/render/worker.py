@@ -84,7 +84,7 @@ def _make_job(
         templated=fields["templated"],
         settings=fields["settings"],
         archives=fields["archives"],
-        options=RenderOptions.of(fields["options"]),
+        options=RenderOptions.from_json(fields["options"]),
         command=fields["command"],
         scratch=Path(limits["scratch"]),
         memory=limits["memory"],

@@ -236,7 +236,7 @@ class _AgentChecks:
         return next((f"refuses this bundle: {check.reason}" for check in refused), "")
 
     def find(self, kind: InputKind, subject: str) -> AgentCheck | None:
-        check = self.verdict.of(kind, subject) if self.verdict is not None else None
+        check = self.verdict.find_check(kind, subject) if self.verdict is not None else None
         if self.verdict is None or check is None:
             return None
         return AgentCheck(_STATES[check.result], check.reason, self.verdict.at)

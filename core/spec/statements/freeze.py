@@ -64,7 +64,7 @@ class FreezeStatement:
 
     def sign(self, key: Ed25519PrivateKey) -> str:
         """Returns the signed statement as one line. Raises Invalid if it is too long."""
-        data = orjson.dumps(asdict(_checked(self)), option=orjson.OPT_SORT_KEYS)
+        data = orjson.dumps(asdict(_validate(self)), option=orjson.OPT_SORT_KEYS)
         text = f"{_NAME}.{_encode_base64(data)}.{_encode_base64(key.sign(_PREFIX + data))}"
         if len(text) > MAX_FREEZE_TEXT:
             raise Invalid(f"the statement exceeds {MAX_FREEZE_TEXT} characters")
@@ -122,7 +122,7 @@ def _decode(data: bytes) -> FreezeStatement:
         raise Invalid(_NOT_A_STATEMENT) from None
     if not isinstance(raw, dict) or raw.keys() != _FIELDS:
         raise Invalid("the freeze statement has a form that this version does not know")
-    return _checked(_from_json(raw))
+    return _validate(_from_json(raw))
 
 
 def _from_json(raw: JsonObject) -> FreezeStatement:
@@ -140,7 +140,7 @@ def _from_json(raw: JsonObject) -> FreezeStatement:
     )
 
 
-def _checked(statement: FreezeStatement) -> FreezeStatement:
+def _validate(statement: FreezeStatement) -> FreezeStatement:
     numbers = (statement.serial, statement.issued_at, statement.expires_at)
     if not 1 <= len(statement.clusters) <= _MAX_CLUSTERS or not all(statement.clusters):
         raise Invalid(f"must name 1 to {_MAX_CLUSTERS} clusters", field="clusters")
