@@ -153,7 +153,7 @@ class DefinitionsOfGroup(_Bridge):
 
     async def first_user(self, group_id: str) -> str:
         for settings in await self.tx[AgentSettingsStore].all():
-            if group_id in settings.selector.groups:
+            if group_id in settings.spec.selector.groups:
                 return f"settings of agents {settings.name!r}"
         for kind in OwnerKind:
             for definition in await generator_table(self.tx, kind).all():

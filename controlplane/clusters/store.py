@@ -38,9 +38,7 @@ bootstrap_tokens = row_table(
 )
 
 
-agent_settings = row_table(
-    "agent_settings", AgentSettings, lengths={"name": 255, "version": 64}, unique={"name"}
-)
+agent_settings = row_table("agent_settings", AgentSettings, lengths={"version": 64})
 
 
 cluster_groups = row_table(

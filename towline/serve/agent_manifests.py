@@ -69,7 +69,7 @@ class ChartManifests:
 def _settings_values(cluster: Cluster, effective: EffectiveAgentSettings | None) -> JsonObject:
     if effective is None:
         return {}
-    settings = effective.settings
+    settings = effective.settings.spec
     template_parameters = {
         "handle": cluster.handle,
         "name": cluster.name,

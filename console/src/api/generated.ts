@@ -442,7 +442,7 @@ export type DependencyAttributes = {
 
 /** The settings `global` of agents. A field that is null or absent stays as it is; an empty string clears it. */
 export type DeploymentSettingsAttributes = {
-  /** Helm values (YAML) for the agent chart. Limit: 64 KiB. */
+  /** Helm values (YAML) for the agent chart. Without them, its defaults. Limit: 64 KiB. */
   agentHelmValues?: string | null | undefined;
   /** True if the values are a Liquid template with the variable `cluster`. */
   agentHelmValuesTemplateable?: boolean | null | undefined;

@@ -32,11 +32,11 @@ class AgentUpgrades(ContextOperations):
                 tx, await tx[AgentSettingsStore].lock(settings_ids)
             )
             for settings, clusters in due:
-                await add_upgrades(tx, clusters, settings.upgrade)
+                await add_upgrades(tx, clusters, settings.spec.upgrade)
                 tx.audit(
                     settings.name,
                     settings.id,
-                    **settings.upgrade,
+                    **settings.spec.upgrade,
                     clusters=[c.handle for c in clusters],
                 )
 
@@ -44,7 +44,7 @@ class AgentUpgrades(ContextOperations):
         self, tx: Transaction, all_settings: Iterable[AgentSettings]
     ) -> list[tuple[AgentSettings, Sequence[Cluster]]]:
         """Returns which agents to ask now, by their settings."""
-        versioned = {settings.id: settings for settings in all_settings if settings.version}
+        versioned = {settings.id: settings for settings in all_settings if settings.spec.version}
         if not versioned:
             return []
         now, frozen = self._context.clock.now(), await frozen_clusters(tx)
@@ -58,7 +58,7 @@ class AgentUpgrades(ContextOperations):
         for cluster in sorted(clusters, key=lambda cluster: cluster.handle):
             own_settings = effective.get(cluster.id)
             if own_settings and own_settings.settings.id in versioned:
-                if cluster.agent_version != own_settings.settings.version:
+                if cluster.agent_version != own_settings.settings.spec.version:
                     outdated.setdefault(own_settings.settings.id, []).append(cluster)
         newest = await newest_upgrades(tx, [c.id for group in outdated.values() for c in group])
         due = [
@@ -71,7 +71,7 @@ class AgentUpgrades(ContextOperations):
 def _next_batch(
     settings: AgentSettings, outdated: Sequence[Cluster], newest: Mapping[str, Command]
 ) -> Sequence[Cluster]:
-    requested = {id for id, command in newest.items() if command.payload == settings.upgrade}
+    requested = {id for id, command in newest.items() if command.payload == settings.spec.upgrade}
     capacity = MAX_UPGRADING - sum(cluster.id in requested for cluster in outdated)
     return [cluster for cluster in outdated if cluster.id not in requested][: max(0, capacity)]
 

@@ -74,12 +74,14 @@ strawberry.enum(AgentSize, name="AgentSize")
 
 @output(SettingsRow)
 class AgentSettings(Output[SettingsRow]):
-    """Version, size and Helm values of the agents of selected clusters."""
+    """Version, size and Helm values of the agents of selected clusters. Compatible clients read and
+    change those named `global`."""
 
 
 @draft(AgentSettingsChange)
 class AgentSettingsAttributes(Draft[AgentSettingsChange]):
-    """Settings of agents. A field that is null or absent stays as it is."""
+    """Settings of agents. A field that is null or absent stays as it is; a given selector replaces
+    all conditions."""
 
     selector: ClusterSelectorAttributes | None = None
 
@@ -109,7 +111,7 @@ class EffectiveSettings:
             settings=AgentSettings.of(effective.settings),
             overruled=[other.name for other in effective.others],
             conflicts=effective.conflicts,
-            chart_values=Map(effective.settings.chart_values),
+            chart_values=Map(effective.settings.spec.chart_values),
             upgrade_problem=effective.problem or None,
         )
 

@@ -8,20 +8,19 @@ from controlplane.authorization.actor import require_any
 from controlplane.clusters.model.agent_settings import (
     GLOBAL,
     AgentSettings,
-    AgentSize,
+    AgentSpec,
     EffectiveAgentSettings,
     most_specific,
 )
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
-from controlplane.clusters.model.selectors import Fleet, Selector
+from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.operations.clusters import check_tags
 from controlplane.clusters.ports import AgentSettingsStore, ClusterGroupStore, CommandStore
 from controlplane.platform.conflicts import name_conflict
 from controlplane.platform.context import ContextOperations
-from controlplane.platform.limits import check_length, check_range
-from controlplane.platform.names import check_label, check_text
-from controlplane.platform.parts import Columns, given_columns
+from controlplane.platform.names import check_label
+from controlplane.platform.parts import Given, given_part
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid, NotFound
@@ -29,8 +28,6 @@ from core.identity import ClusterId
 
 SETTINGS_ID = "00000000-0000-7000-8000-000000000002"
 """ID of the settings `global` as long as nobody has changed them."""
-_MAX_VALUES_LENGTH = 64 * 1024
-_MAX_PRIORITY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +36,19 @@ class AgentSettingsChange:
 
     name: str | None = None
     """Unique name. Required on creation."""
-    selector: Selector | None = None
-    """Conditions on clusters. Replaces all conditions. Default: every cluster."""
-    priority: int | None = None
-    """Precedence: the settings with the highest priority win. At the same priority, settings with a
-    selector win over those without, then the first by name. Default: 0. Limits: -1,000 to 1,000."""
-    version: str | None = None
-    """Version to which agents upgrade, such as `1.2.0`. Needs `image`. Default: agents keep their
-    version."""
-    image: str | None = None
-    """Container image with this version."""
-    size: AgentSize | None = None
-    """Memory and CPU of agents that Helm installs. Default: `SMALL`."""
-    agent_values: str | None = None
-    """Helm values (YAML) for the agent chart. Limit: 64 KiB."""
-    agent_values_templated: bool | None = None
-    """True if the values are a Liquid template with the variable `cluster`."""
+    spec: Given[AgentSpec] = given_part(AgentSpec)
+    """Other fields to change."""
 
-    def columns(self) -> Columns:
-        """The validated fields. Invalid: a value is not allowed."""
-        columns = given_columns(self)
-        check_length(self.agent_values or "", "agentValues", _MAX_VALUES_LENGTH)
-        check_range(self.priority or 0, "priority", -_MAX_PRIORITY, _MAX_PRIORITY)
-        if self.name is not None:
-            columns["name"] = check_label(self.name, "name")
-        if self.selector is not None:
-            columns["selector"] = self.selector.checked()
-        for name, limit in (("version", 64), ("image", 1024)):
-            if columns.get(name):
-                columns[name] = check_text(columns[name], name, limit)
-        return columns
+    @property
+    def fields(self) -> list[str]:
+        """Returns the names of the fields that change."""
+        names = {*self.spec.columns, *(["name"] if self.name is not None else [])}
+        return sorted(names)
+
+    def applied(self, settings: AgentSettings) -> AgentSettings:
+        """Returns the changed settings. Invalid: a value is not allowed."""
+        name = settings.name if self.name is None else check_label(self.name, "name")
+        return replace(settings, name=name, spec=self.spec.applied(settings.spec).checked())
 
 
 @retry_operations
@@ -96,14 +76,11 @@ class AgentSettingsOperations(ContextOperations):
 
     async def create(self, actor: Actor, change: AgentSettingsChange) -> AgentSettings:
         """Creates settings. Conflict: the name is already used."""
-        columns, now = change.columns(), self._context.clock.now()
-        if "name" not in columns:
+        if change.name is None:
             raise Invalid("is required", field="name")
+        id, now = self._context.new_id(), self._context.clock.now()
+        settings = change.applied(AgentSettings(id, change.name, now, now))
         async with self._context.change(actor, "createAgentSettings", _ADMINISTRATION) as tx:
-            id = self._context.new_id()
-            settings = _require_version_and_image(
-                AgentSettings(id, inserted_at=now, updated_at=now, **columns)
-            )
             if existing := await tx[AgentSettingsStore].by_name(settings.name):
                 raise name_conflict(actor, existing, f"settings {settings.name!r} already exist")
             await tx[AgentSettingsStore].add(settings)
@@ -111,24 +88,23 @@ class AgentSettingsOperations(ContextOperations):
         return settings
 
     async def update(self, actor: Actor, id: str, change: AgentSettingsChange) -> AgentSettings:
-        columns, now = change.columns(), self._context.clock.now()
         async with self._context.change(actor, "updateAgentSettings", _ADMINISTRATION) as tx:
             before = _require_found(await tx[AgentSettingsStore].get(id))
-            after = _require_version_and_image(replace(before, **columns, updated_at=now))
+            after = replace(change.applied(before), updated_at=self._context.clock.now())
             await tx[AgentSettingsStore].put(after)
-            tx.audit(after.name, id, changed=sorted(columns))
+            tx.audit(after.name, id, changed=change.fields)
         return after
 
     async def update_of_installation(
         self, actor: Actor, change: AgentSettingsChange
     ) -> AgentSettings:
         """Changes the settings `global`; creates them before their first change."""
-        columns, now = change.columns(), self._context.clock.now()
         async with self._context.change(actor, "updateDeploymentSettings", _ADMINISTRATION) as tx:
-            after = replace(await self._of_installation(tx), **columns, updated_at=now)
+            before = await self._of_installation(tx)
+            after = replace(change.applied(before), updated_at=self._context.clock.now())
             rows = tx[AgentSettingsStore]
             await (rows.put(after) if await rows.get(after.id) else rows.add(after))
-            tx.audit(after.name, after.id, changed=sorted(columns))
+            tx.audit(after.name, after.id, changed=change.fields)
         return after
 
     async def delete(self, actor: Actor, id: str) -> AgentSettings:
@@ -146,9 +122,8 @@ class AgentSettingsOperations(ContextOperations):
         """
         async with self._context.store.read() as tx:
             effective_by_id = await effective_settings(tx, clusters)
-            newest = await newest_upgrades(
-                tx, [id for id, effective in effective_by_id.items() if effective.settings.version]
-            )
+            specs = {id: found.settings.spec for id, found in effective_by_id.items()}
+            newest = await newest_upgrades(tx, [id for id, spec in specs.items() if spec.version])
         return {
             id: replace(
                 effective,
@@ -183,7 +158,9 @@ async def effective_settings(
     all_settings = await tx[AgentSettingsStore].all()
     fleet = Fleet(groups=tuple(await tx[ClusterGroupStore].all())) if all_settings else Fleet()
     effective_by_id = {
-        cluster.id: most_specific(s for s in all_settings if fleet.selects(cluster, s.selector))
+        cluster.id: most_specific(
+            s for s in all_settings if fleet.selects(cluster, s.spec.selector)
+        )
         for cluster in clusters
     }
     return {id: effective for id, effective in effective_by_id.items() if effective is not None}
@@ -216,18 +193,13 @@ def _require_found(settings: AgentSettings | None) -> AgentSettings:
 
 
 def _without_secret_values(actor: Actor, settings: AgentSettings) -> AgentSettings:
-    return settings if may_read_values(actor) else replace(settings, agent_values="")
+    if may_read_values(actor):
+        return settings
+    return replace(settings, spec=replace(settings.spec, agent_values=""))
 
 
 def _upgrade_problem(settings: AgentSettings, newest: Command | None) -> str:
     """Why the agent did not upgrade to the version of its settings."""
-    if newest is None or newest.payload != settings.upgrade:
+    if newest is None or newest.payload != settings.spec.upgrade:
         return ""
     return newest.message if newest.state in (CommandState.FAILED, CommandState.REFUSED) else ""
-
-
-def _require_version_and_image(settings: AgentSettings) -> AgentSettings:
-    if bool(settings.version) != bool(settings.image):
-        missing = "image" if settings.version else "version"
-        raise Invalid("is required: version and image belong together", field=missing)
-    return settings

@@ -12,6 +12,7 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.link.session import SMALL_BUNDLE_BYTES
 from controlplane.agents.operations.agents import AgentOperations
+from controlplane.clusters.model.agent_settings import AgentSpec
 from controlplane.clusters.operations.agent_settings import (
     AgentSettingsChange,
     AgentSettingsOperations,
@@ -19,6 +20,7 @@ from controlplane.clusters.operations.agent_settings import (
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.delivery.operations.diffs import Diffs
+from controlplane.platform.parts import given
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.parts import SecretValue
 from controlplane.services.model.service import Service
@@ -273,7 +275,7 @@ async def test_an_agent_is_asked_for_the_version_of_its_settings(hub: Hub) -> No
     world = hub.world
     settings = AgentSettingsOperations(world.deps)
     image = "registry.example.org/towline:9.9.9"
-    change = AgentSettingsChange("all", version="9.9.9", image=image)
+    change = AgentSettingsChange("all", given(AgentSpec, version="9.9.9", image=image))
     await settings.create(world.admin, change)
     cluster_id, token = await registered(world)
     agent = await hub.agent(token)

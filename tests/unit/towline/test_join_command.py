@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.clusters.model.agent_settings import AgentSettings
+from controlplane.clusters.model.agent_settings import AgentSpec
 from core.errors import Invalid, Unavailable
 from core.json_object import JsonObject
 from gitcache.render.charts import merge_values
-from tests.fakes.clock import START
 from towline.agent_manifests import agent_values, fetch_chart, render_manifests
 from towline.cli.clusters.join_command import helm_command, kubectl_command
 from towline.contexts import ControlPlaneTarget
@@ -79,7 +78,7 @@ def test_helm_gets_declared_values_below_those_of_the_command(tmp_path: Path) ->
 
 def test_settings_of_agents_are_values_of_the_chart() -> None:
     """Texts of the settings win over size and image; the chart accepts the result."""
-    base = AgentSettings("", "", START, START, image="towline:1.2.0").chart_values
+    base = AgentSpec(image="towline:1.2.0").chart_values
     text = "resources: {limits: {memory: 3Gi}}\nupgrade: {enabled: {{ cluster.tags.up }}}\n"
     values = agent_values(base, text, {"tags": {"up": "true"}}, templated=True)
     assert values == {

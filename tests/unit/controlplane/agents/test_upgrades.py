@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.agents.operations.upgrades import AgentUpgrades
-from controlplane.clusters.model.agent_settings import MAX_UPGRADING, AgentSettings
+from controlplane.clusters.model.agent_settings import MAX_UPGRADING, AgentSettings, AgentSpec
 from controlplane.clusters.model.cluster import SILENT_AFTER, Cluster
 from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
@@ -16,10 +16,8 @@ from controlplane.clusters.ports import AgentSettingsStore, ClusterStore, Comman
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
-PROD = AgentSettings(
-    "s1", "prod", START, START, Selector(tags={"env": "prod"}),
-    version="1.2.0", image="towline:1.2.0",
-)  # fmt: skip
+PROD_SPEC = AgentSpec(Selector(tags={"env": "prod"}), version="1.2.0", image="towline:1.2.0")
+PROD = AgentSettings("s1", "prod", START, START, PROD_SPEC)
 EVERYWHERE = AgentSettings("s2", "global", START, START)
 
 
@@ -75,7 +73,7 @@ async def test_a_failed_upgrade_is_not_repeated_until_the_settings_change(
     assert await asked(world) == []
     await world.clock.advance(1)
     async with world.store.write() as tx:
-        changed = replace(PROD, version="1.2.1", image="towline:1.2.1")
+        changed = replace(PROD, spec=replace(PROD_SPEC, version="1.2.1", image="towline:1.2.1"))
         await tx[AgentSettingsStore].put(changed)
     assert await asked(world) == ["eu"]
 

@@ -8,7 +8,12 @@ import pytest
 from controlplane.access.model.users import Token
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole
-from controlplane.clusters.model.agent_settings import AgentSettings, AgentSize, most_specific
+from controlplane.clusters.model.agent_settings import (
+    AgentSettings,
+    AgentSize,
+    AgentSpec,
+    most_specific,
+)
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.model.selectors import Selector
@@ -20,6 +25,7 @@ from controlplane.clusters.operations.agent_settings import (
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.clusters.ports import AgentSettingsStore
+from controlplane.platform.parts import given
 from controlplane.platform.ports import PageQuery
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.identity import ClusterId, TokenKind
@@ -42,7 +48,11 @@ def settings(world: MemoryOperations) -> AgentSettingsOperations:
 
 
 def named(name: str, **columns: Any) -> AgentSettings:
-    return AgentSettings(name, name, START, START, **columns)
+    return AgentSettings(name, name, START, START, AgentSpec(**columns))
+
+
+def change_of(name: str | None = None, **fields: Any) -> AgentSettingsChange:
+    return AgentSettingsChange(name, given(AgentSpec, **fields))
 
 
 async def test_the_settings_global_have_defaults(
@@ -64,16 +74,16 @@ async def test_the_settings_global_have_defaults(
 async def test_a_change_keeps_what_it_does_not_name(
     world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
-    change = AgentSettingsChange(agent_values="replicas: 2", agent_values_templated=True)
+    change = change_of(agent_values="replicas: 2", agent_values_templated=True)
     first = await settings.update_of_installation(ADMIN, change)
     await world.clock.advance(1)
-    changed = await settings.update_of_installation(
-        ADMIN, AgentSettingsChange(agent_values_templated=False)
-    )
+    changed = await settings.update_of_installation(ADMIN, change_of(agent_values_templated=False))
     now = world.clock.now()
-    assert changed == replace(first, agent_values_templated=False, updated_at=now)
-    larger = await settings.update(ADMIN, first.id, AgentSettingsChange(size=AgentSize.LARGE))
-    assert larger == replace(changed, size=AgentSize.LARGE)
+    assert changed == replace(
+        first, spec=replace(first.spec, agent_values_templated=False), updated_at=now
+    )
+    larger = await settings.update(ADMIN, first.id, change_of(size=AgentSize.LARGE))
+    assert larger == replace(changed, spec=replace(changed.spec, size=AgentSize.LARGE))
     assert await settings.get(EDITOR, "global") == larger
     (shown,) = (await settings.page(EDITOR, PageQuery())).items
     assert shown == larger
@@ -91,12 +101,12 @@ async def test_a_change_keeps_what_it_does_not_name(
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        (AgentSettingsChange(), "name"),
-        (AgentSettingsChange("eu", agent_values="x" * (64 * 1024 + 1)), "agentValues"),
-        (AgentSettingsChange("eu", version="1.2.0"), "image"),
-        (AgentSettingsChange("eu", image="towline:1.2.0"), "version"),
-        (AgentSettingsChange("eu", priority=1001), "priority"),
-        (AgentSettingsChange("eu", selector=Selector(tags={"": "x"})), "tags.name"),
+        (change_of(), "name"),
+        (change_of("eu", agent_values="x" * (64 * 1024 + 1)), "agentValues"),
+        (change_of("eu", version="1.2.0"), "image"),
+        (change_of("eu", image="towline:1.2.0"), "version"),
+        (change_of("eu", priority=1001), "priority"),
+        (change_of("eu", selector=Selector(tags={"": "x"})), "tags.name"),
     ],
 )
 async def test_settings_that_make_no_sense_are_refused(
@@ -115,13 +125,13 @@ async def test_only_administrators_change_settings_and_names_are_unique(
     world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
     with pytest.raises(Forbidden):
-        await settings.create(EDITOR, AgentSettingsChange("eu"))
-    made = await settings.create(ADMIN, AgentSettingsChange("eu", priority=3, **NEW))
-    assert (made.priority, made.upgrade) == (3, NEW)
+        await settings.create(EDITOR, change_of("eu"))
+    made = await settings.create(ADMIN, change_of("eu", priority=3, **NEW))
+    assert (made.spec.priority, made.spec.upgrade) == (3, NEW)
     with pytest.raises(Conflict):
-        await settings.create(ADMIN, AgentSettingsChange("eu"))
+        await settings.create(ADMIN, change_of("eu"))
     with pytest.raises(Forbidden):
-        await settings.update(EDITOR, made.id, AgentSettingsChange(priority=4))
+        await settings.update(EDITOR, made.id, change_of(priority=4))
     with pytest.raises(Forbidden):
         await settings.delete(EDITOR, made.id)
 
@@ -159,7 +169,7 @@ def test_the_highest_priority_wins_then_a_selector_then_the_name() -> None:
     ],
 )
 def test_size_and_image_are_values_of_the_chart(image: str, expected: object) -> None:
-    values = named("eu", image=image, size=AgentSize.MEDIUM).chart_values
+    values = AgentSpec(image=image, size=AgentSize.MEDIUM).chart_values
     assert values.get("image") == expected
     assert values["resources"] == {
         "requests": {"cpu": "100m", "memory": "256Mi"},
@@ -183,7 +193,7 @@ async def test_a_cluster_shows_its_settings_and_why_it_did_not_upgrade(
     assert found.keys() == {"eu"}
     assert (found["eu"].settings, found["eu"].problem) == (prod, "2")
     seen = (await settings.of_clusters(VIEWER, [eu]))["eu"]
-    assert seen.settings == replace(prod, agent_values="")
+    assert seen.settings == replace(prod, spec=replace(prod.spec, agent_values=""))
 
     new = await settings.of_new_cluster(EDITOR, "new", {"env": "prod"}, "shop")
     assert new is not None and new.settings == prod

@@ -17,8 +17,7 @@ from controlplane.authorization import (
     Verb,
 )
 from controlplane.authorization.roles import BuiltInRole
-from controlplane.clusters.model.agent_settings import AgentSize
-from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.model.agent_settings import AgentSize, AgentSpec
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import AgentSettingsStore, ClusterStore
 from controlplane.manifests.model.documents import MAX_DEPTH
@@ -621,7 +620,8 @@ async def test_agent_settings_select_clusters_and_need_an_administrator(
     assert [problem.code for problem in plan.problems] == ["FORBIDDEN"]
     await world.apply(document("AgentSettings", "prod", spec))
     (row,) = await world.memory.rows(AgentSettingsStore)
-    assert (row.selector.tags, row.priority, row.size) == ({"env": "prod"}, 5, AgentSize.LARGE)
+    (tags, priority, size) = (row.spec.selector.tags, row.spec.priority, row.spec.size)
+    assert (tags, priority, size) == ({"env": "prod"}, 5, AgentSize.LARGE)
     assert actions(await world.apply(document("AgentSettings", "prod", spec))) == [
         ("UNCHANGED", "AgentSettings", "prod")
     ]
@@ -629,7 +629,7 @@ async def test_agent_settings_select_clusters_and_need_an_administrator(
         ("UPDATE", "AgentSettings", "prod")
     ]
     (row,) = await world.memory.rows(AgentSettingsStore)
-    assert (row.selector, row.version, row.image) == (Selector(), "", "")
+    assert row.spec == AgentSpec(priority=5)
     await world.manifests.delete(ADMIN, [world.source(document("AgentSettings", "prod"))])
     assert await world.memory.rows(AgentSettingsStore) == []
 
