@@ -31,6 +31,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
 _TRIES = 4
+_MALFORMED = "failed to create typed patch object"
 _OVERLOADED = {429, 503, 504}
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=10)
 _PING_S = 4.0
@@ -329,4 +330,14 @@ def _error_for(status: int, answer: KubeObject) -> RequestRefused | Unavailable:
         return Unavailable(f"the API server is overloaded or starting: {message}")
     if status == 401:
         return Unavailable("the API server refuses the agent's own credentials (401)")
-    return RequestRefused(message, status=status, reason=answer.get("reason") or f"HTTP{status}")
+    return RequestRefused(message, status=status, reason=_reason_of(status, answer, message))
+
+
+def _reason_of(status: int, answer: KubeObject, message: str) -> str:
+    """Returns the reason of a refusal.
+
+    For an unknown field or a wrong type, the API server answers with 500 and without a reason.
+    """
+    if reason := answer.get("reason"):
+        return reason
+    return "Invalid" if message.startswith(_MALFORMED) else f"HTTP{status}"

@@ -117,6 +117,16 @@ async def test_errors_are_in_the_servers_words(server) -> None:
         await cluster.get(REF)
 
 
+async def test_an_object_of_the_wrong_form_is_invalid(server) -> None:
+    """The API server answers with 500 and no reason for a mistyped field."""
+    handler, cluster, _ = server
+    message = "failed to create typed patch object (n/c): .spec.replica: field not declared"
+    handler.answers.append(answer({"kind": "Status", "message": message}, 500))
+    with pytest.raises(RequestRefused, match="replica: field not declared") as refused:
+        await cluster.apply(REF, {}, force=True)
+    assert refused.value.reason == "Invalid"
+
+
 async def test_an_absent_server_is_unavailable() -> None:
     """Connection refused is named."""
     client = KubeClient(ApiServerAccess("http://127.0.0.1:1", None), FakeClock())
