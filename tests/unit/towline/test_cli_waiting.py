@@ -12,6 +12,7 @@ from towline.cli.services.waiting import ServiceFailed, WantedState, wait_for_se
 from towline.cli.shell.polling import WaitTimeout
 
 OLD, NEW = "a" * 40, "b" * 40
+UNREACHABLE = {"url": "https://x", "error": "no answer", "polledAt": None}
 NO_CHART = "https://charts.example.org has no version of chart 'ngnix' that matches '*'"
 
 
@@ -49,12 +50,13 @@ def api_of(*states: Any, entries: list[Any] | None = None, rendered: str = "") -
 
 
 def wait(api: FakeApi, status: str = "HEALTHY", sha: str | None = None) -> Any:
-    return wait_for_service(api, "dev/web", WantedState(status, sha), 60, every=0.0)
+    wanted = WantedState(status, sha)
+    return wait_for_service(api, "dev/web", wanted, 60, is_new=sha is None, every=0.0, settle=0.0)
 
 
 def look_once(api: FakeApi, sha: str | None = None) -> Any:
     """With a timeout that ends the wait after its first look."""
-    return wait_for_service(api, "dev/web", WantedState(sha=sha), 0)
+    return wait_for_service(api, "dev/web", WantedState(sha=sha), 0, is_new=sha is None)
 
 
 @pytest.mark.parametrize("reason", ["NOT_FOUND", "INVALID", "FORBIDDEN", "ACCESS_DENIED"])
@@ -71,6 +73,35 @@ def test_a_render_that_is_retried_does_not(reason: str) -> None:
     seen = failed("render", "git did not answer")
     api = api_of(seen, state("HEALTHY", NEW), entries=history("git did not answer", reason))
     assert wait(api)["status"] == "HEALTHY"
+
+
+def polled(at: str) -> Any:
+    found = failed("render", NO_CHART)
+    return found | {"repository": {"url": "https://x", "error": None, "polledAt": at}}
+
+
+def test_a_failure_that_is_there_already_may_have_been_mended() -> None:
+    """A user pushes the missing branch, and waits before the next poll."""
+    looks = (polled("1"), polled("1"), polled("1"), state("HEALTHY", NEW))
+    api = api_of(*looks, entries=history(NO_CHART, "NOT_FOUND"))
+    found = wait_for_service(api, "dev/web", WantedState(), 60, every=0.0, settle=60)
+    assert found["status"] == "HEALTHY"
+
+
+@pytest.mark.parametrize(("settle", "at"), [(60.0, "2"), (0.0, "1")])
+def test_it_ends_the_wait_after_the_next_poll_or_some_time(settle: float, at: str) -> None:
+    api = api_of(polled("1"), polled(at), entries=history(NO_CHART, "NOT_FOUND"))
+    with pytest.raises(ServiceFailed):
+        wait_for_service(api, "dev/web", WantedState(), 60, every=0.0, settle=settle)
+
+
+def test_a_denied_access_leads_to_the_repository() -> None:
+    repository = {"url": "https://x", "error": "refused (401)", "polledAt": None}
+    message = "https://x cannot be read: refused (401)"
+    seen = failed("render", message) | {"repository": repository}
+    with pytest.raises(ServiceFailed) as caught:
+        wait(api_of(seen, entries=history(message, "ACCESS_DENIED")))
+    assert "fix it in the access to https://x (`towline repos update" in caught.value.message
 
 
 def test_an_older_failure_of_another_reason_does_not() -> None:
@@ -136,7 +167,7 @@ def test_progress_is_only_about_the_wanted_commit(capsys: pytest.CaptureFixture[
         ({"paused": True}, "the service is paused"),
         ({"promoted": True, "pinnedSha": OLD}, "its pipeline has not released it"),
         ({"pinnedSha": OLD}, f"a rollback keeps the service at {OLD[:10]}"),
-        ({"repository": {"url": "https://x", "error": "no answer"}}, "https://x: no answer"),
+        ({"repository": UNREACHABLE}, "https://x: no answer"),
         ({}, f"the newest commit of main seen for it is {OLD[:10]}"),
     ],
 )

@@ -3,7 +3,7 @@
 from towline.cli.services.find import label
 from towline.cli.services.generated import ServiceDetails
 from towline.cli.services.generated import service as service_by_id
-from towline.cli.services.reasons import first_problem, silent_agent
+from towline.cli.services.reasons import silent_agent
 from towline.cli.shell.output import count, say
 from towline.cli.shell.polling import poll_until, telling
 from towline.cli.shell.session import found_or_none
@@ -36,6 +36,7 @@ def _describe_progress(seen: ServiceDetails | None) -> str:
     left, name = count(len(seen["components"]), "object"), label(seen)
     if silent := silent_agent(seen):
         return f"{name} is being deleted: {silent}, and removes {left} when it connects again"
-    problem = first_problem(seen)
     text = f"{name} is being deleted: its agent removes {left}"
-    return f"{text}; {problem}" if problem else text
+    # Other errors are those of the last sync.
+    holding = [error["message"] for error in seen["errors"] if error["source"] == "deletion"]
+    return "; ".join([text, *holding])

@@ -249,7 +249,8 @@ def create_service(
         attributes["repositoryId"] = find_or_add_repository(api, options.repo)
     made = operations.create_service(api, attributes, cluster_id=cluster_id)
     if wait:
-        show(wait_for_service(api, label(made), WantedState(), limit), COLUMNS, output, label)
+        found = wait_for_service(api, label(made), WantedState(), limit, is_new=True)
+        show(found, COLUMNS, output, label)
     else:
         show(made, COLUMNS, output, label)
         say(f"follow it with: towline services wait {label(made)}")

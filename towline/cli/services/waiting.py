@@ -1,5 +1,6 @@
 """Waits until a service reaches a status at a commit; ends early after a failure that lasts."""
 
+import time
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -30,6 +31,7 @@ _TERMINAL_IN_CLUSTER = frozenset(
     }
 )
 """Reasons of Kubernetes and of the agent for failures that last until a user changes something."""
+_SETTLE_SECONDS = 20.0
 _NO_OBJECTS = 1 << 30
 """Number of objects to skip, so that the answer has only their digest."""
 _GOING_NAMESPACE = "being terminated"
@@ -85,27 +87,46 @@ class WantedState:
 
 
 def wait_for_service(
-    api: GraphQLApi, name: str, wanted: WantedState, timeout: float, *, every: float = 1.0
+    api: GraphQLApi,
+    name: str,
+    wanted: WantedState,
+    timeout: float,
+    *,
+    is_new: bool = False,
+    every: float = 1.0,
+    settle: float = _SETTLE_SECONDS,
 ) -> ServiceDetails:
     """Waits for a state of a service, and says its progress.
 
+    A failure that is there already may have been mended a moment ago: it ends the wait only after
+    `settle` seconds, or after the next poll of the repository, unless the service `is_new`.
     ServiceFailed: it failed at the wanted commit, and a retry cannot help. WaitTimeout.
     """
+    say(f"waiting for {name} to be {wanted}")
+    before, started = None if is_new else find_service(api, name), time.monotonic()
+    if before is not None and wanted.sha:
+        wanted = _with_digest(api, before, wanted, wanted.sha)
 
     def done(seen: ServiceDetails) -> bool:
         if wanted.is_reached(seen):
             return True
+        is_old = before is not None and _judged(before) == _judged(seen)
+        if is_old and time.monotonic() - started < settle:
+            return False
         if failure := _lasting_failure(api, seen, wanted):
             raise ServiceFailed(_failed(seen, failure))
         return False
 
-    say(f"waiting for {name} to be {wanted}")
-    if wanted.sha:
-        wanted = _with_digest(api, find_service(api, name), wanted, wanted.sha)
     look = telling(lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say)
     return poll_until(
         look, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
     )
+
+
+def _judged(service: ServiceDetails) -> tuple[object, ...]:
+    """Returns what a new attempt changes: the errors, and the time of the last poll."""
+    repository = service["repository"]
+    return service["errors"], service["sha"], repository["polledAt"] if repository else None
 
 
 def _with_digest(
@@ -128,10 +149,8 @@ def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedSta
     """Returns the failure that a retry cannot end; empty if one may help."""
     if service["status"] != "FAILED" or wanted.status == "FAILED":
         return ""
-    return next(
-        (error["message"] for error in service["errors"] if _lasts(api, service, error, wanted)),
-        "",
-    )
+    lasting = (error for error in service["errors"] if _lasts(api, service, error, wanted))
+    return next((error["message"] for error in lasting), "")
 
 
 def _lasts(
@@ -156,11 +175,13 @@ def _render_lasts(
 
 
 def _failed(service: ServiceDetails, failure: str) -> str:
-    name = label(service)
+    name, repository = label(service), service["repository"]
+    where = f"in Git or with `towline services update {name}`"
+    if repository and repository["error"] and repository["error"] in failure:
+        where = f"in the access to {repository['url']} (`towline repos update --help`)"
     return (
         f"{name} failed, and a retry cannot help: {failure}\n"
-        f"fix it in Git or with `towline services update {name}`, then wait again; "
-        f"`towline services why {name}` shows each stage"
+        f"fix it {where}, then wait again; `towline services why {name}` shows each stage"
     )
 
 
