@@ -12,6 +12,23 @@ from core.identity import ServiceId
 
 
 @dataclass(frozen=True, slots=True)
+class _ReleaseInStage:
+    """An event of one release in a stage."""
+
+    stage: StageId
+    release: ReleaseId
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseAtGate:
+    """A decision about the release that waits at a gate."""
+
+    gate: GateId
+    release: ReleaseId
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
 class StageObserved:
     """The services of the first stage, which follow git, have these revisions.
 
@@ -65,62 +82,50 @@ class FindingFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class StageRendered:
+class StageRendered(_ReleaseInStage):
     """Revisions that a stage's services would run with the release."""
 
-    stage: StageId
-    release: ReleaseId
     revisions: Revisions
 
 
 @dataclass(frozen=True, slots=True)
-class StageRenderFailed:
+class StageRenderFailed(_ReleaseInStage):
     """The release cannot be rendered for the stage."""
 
-    stage: StageId
-    release: ReleaseId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class ServicesHealth:
+class ServicesHealth(_ReleaseInStage):
     """Health of each service of a stage that runs its revision of the release.
 
     `reasons` has entries for services that are not healthy. Services that do not run the release
     are left out.
     """
 
-    stage: StageId
-    release: ReleaseId
     healths: Mapping[ServiceId, Health]
     reasons: Mapping[ServiceId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class PromotionFailed:
+class PromotionFailed(_ReleaseInStage):
     """The release could not be given to services; the rollout stops until a retry."""
 
-    stage: StageId
-    release: ReleaseId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationFailed:
+class VerificationFailed(_ReleaseInStage):
     """A cluster's agent found the release bad after its promotion, and rolled back on its own."""
 
-    stage: StageId
-    release: ReleaseId
     service: ServiceId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(_ReleaseInStage):
     """State in git of the release that a stage is taking in."""
 
-    stage: StageId
-    release: ReleaseId
     change: GitWriteStatus
 
 
@@ -132,11 +137,9 @@ class ChangeHinted:
 
 
 @dataclass(frozen=True, slots=True)
-class BaseMoved:
+class BaseMoved(_ReleaseInStage):
     """Others have changed the branch meanwhile: the result would differ from what was approved."""
 
-    stage: StageId
-    release: ReleaseId
     reason: str
 
 
@@ -193,15 +196,12 @@ class CheckAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class ExternallyAnswered:
+class ExternallyAnswered(_ReleaseAtGate):
     """An external program has decided about the release at a gate of kind EXTERNAL.
 
     `call` identifies a signed call, which counts once even if it is repeated.
     """
 
-    gate: GateId
-    release: ReleaseId
-    actor: str
     passed: bool
     reason: str = ""
     call: str = ""
@@ -230,21 +230,16 @@ class ApproversLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(_ReleaseAtGate):
     """A user lets the release that waits at a gate skip it."""
 
-    gate: GateId
-    release: ReleaseId
-    actor: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(_ReleaseInStage):
     """The rollout in the stage stops; services that have the release keep it."""
 
-    stage: StageId
-    release: ReleaseId
     actor: str
     reason: str = ""
 
@@ -270,23 +265,19 @@ class ReleaseRejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(_ReleaseInStage):
     """The release is withdrawn from a stage: from its queue or, after a rollback, from the stage
     itself.
     """
 
-    stage: StageId
-    release: ReleaseId
     actor: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(_ReleaseInStage):
     """A user retries a refused or failed release in a stage."""
 
-    stage: StageId
-    release: ReleaseId
     actor: str
 
 
