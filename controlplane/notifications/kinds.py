@@ -53,7 +53,7 @@ class NotificationRuleKind(KindWithOperations[Router, Routers]):
     model = Router
     default_project = None
     hidden = ("name", "project_id")
-    references = {"RouterDraft.sinks": "NotificationSink"}
+    references = {"RouterRule.sinks": "NotificationSink"}
     takes_all = True
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:

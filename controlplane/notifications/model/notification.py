@@ -1,7 +1,7 @@
 """Notifications, the routers that select them, and the state of their delivery."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ from controlplane.platform.notification import (
     Severity,
     notification,
 )
-from controlplane.platform.parts import NamedRow
+from controlplane.platform.parts import NamedRow, part
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from core import patterns
 from core.errors import Invalid
@@ -134,19 +134,55 @@ class RouterFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterRule:
+    """The notifications that a router selects, and the sinks that receive them."""
+
+    events: tuple[str, ...] = ("*",)
+    """Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50."""
+    severity: Severity = Severity.INFO
+    """Lowest severity that matches. Default: `INFO`."""
+    filters: tuple[RouterFilter, ...] = ()
+    """Filters. One of them must match. Default: everything matches. Limit: 50."""
+    sinks: tuple[str, ...] = ()
+    """IDs of the sinks."""
+
+    def matches(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
+        """Returns whether the rule selects the notification of a resource with these labels."""
+        return (
+            notification.severity.rank >= self.severity.rank
+            and any(event_matches(notification.kind, pattern) for pattern in self.events)
+            and (
+                not self.filters
+                or any(rule.matches(notification, *labels) for rule in self.filters)
+            )
+        )
+
+    def checked(self) -> "RouterRule":
+        """Returns the rule, with each sink once. Raises Invalid for an unknown event or an invalid
+        filter.
+        """
+        events = {kind.value for kind in NotificationKind}
+        events |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in events)}
+        for event in self.events:
+            if event not in events:
+                names = ", ".join(sorted(events))
+                raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
+        check_count(len(self.filters), "filters", MAX_FILTERS)
+        for filter_ in self.filters:
+            _check_regex(filter_.regex)
+            parse_selector(filter_.labels, "filters.labels")
+        sinks = tuple(dict.fromkeys(self.sinks))
+        check_count(len(sinks), "routerSinks", MAX_SINKS)
+        return replace(self, events=self.events or ("*",), sinks=sinks)
+
+
+@dataclass(frozen=True, slots=True)
 class Router(NamedRow):
     """Selects notifications of its project, or of all projects, and sends them to sinks."""
 
     project_id: str = ""
     """ID of the project whose notifications match. Empty: all projects and the installation."""
-    events: tuple[str, ...] = ("*",)
-    """Kinds of notifications, such as `service.failed`, `service.*` or `*`."""
-    severity: Severity = Severity.INFO
-    """Lowest severity that matches."""
-    filters: tuple[RouterFilter, ...] = ()
-    """Filters. One of them must match; no filter matches everything."""
-    sinks: tuple[str, ...] = ()
-    """IDs of the sinks."""
+    rule: RouterRule = part(RouterRule)
 
     @property
     def target(self) -> Resource:
@@ -155,29 +191,8 @@ class Router(NamedRow):
 
     def matches(self, notification: Notification, *labels: Mapping[str, str]) -> bool:
         """Returns whether the router forwards the notification of a resource with these labels."""
-        return (
-            self.project_id in ("", notification.project_id)
-            and notification.severity.rank >= self.severity.rank
-            and any(event_matches(notification.kind, pattern) for pattern in self.events)
-            and (
-                not self.filters
-                or any(rule.matches(notification, *labels) for rule in self.filters)
-            )
-        )
-
-    def check(self) -> None:
-        """Raises Invalid for an unknown event or an invalid filter."""
-        events = {kind.value for kind in NotificationKind}
-        events |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in events)}
-        for event in self.events:
-            if event not in events:
-                names = ", ".join(sorted(events))
-                raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
-        check_count(len(self.filters), "filters", MAX_FILTERS)
-        check_count(len(self.sinks), "routerSinks", MAX_SINKS)
-        for filter_ in self.filters:
-            _check_regex(filter_.regex)
-            parse_selector(filter_.labels, "filters.labels")
+        is_in_project = self.project_id in ("", notification.project_id)
+        return is_in_project and self.rule.matches(notification, *labels)
 
 
 def scope_of_installation_or_project(project_id: str, id: str = "", name: str = "") -> Resource:

@@ -1,17 +1,17 @@
 """Notification routers: which notifications each sink receives."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from controlplane.access.operations.scopes import check_not_moved
 from controlplane.authorization import Actor, ResourceKind, Verb, require_member
-from controlplane.notifications.model.notification import MAX_SINKS, Router, RouterFilter
+from controlplane.notifications.model.notification import Router, RouterRule
 from controlplane.notifications.operations.sinks import authorize_write, project_of
 from controlplane.notifications.ports import RouterStore, SinkStore
 from controlplane.notifications.sinks import BY_KIND
 from controlplane.platform.context import NamedOperations
-from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
-from controlplane.platform.notification import Severity
+from controlplane.platform.parts import part
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Invalid
@@ -23,14 +23,7 @@ class RouterDraft:
 
     name: str
     """Unique name. It identifies the router to update."""
-    events: tuple[str, ...] = ("*",)
-    """Kinds of notifications, such as `service.failed`, `service.*` or `*`. Limit: 50."""
-    severity: Severity = Severity.INFO
-    """Lowest severity that matches. Default: `INFO`."""
-    filters: tuple[RouterFilter, ...] = ()
-    """Filters. One of them must match. Default: everything matches. Limit: 50."""
-    sinks: tuple[str, ...] = ()
-    """IDs of the sinks."""
+    rule: RouterRule = part(RouterRule)
     project_id: str | None = None
     """ID of the project whose notifications match. Default: all projects and the installation."""
 
@@ -53,16 +46,8 @@ class Routers(NamedOperations[Router]):
             router = before or await self._new_router(tx, draft)
             authorize_write(tx, router.target, is_known=before is not None)
             check_not_moved(f"router {router.name!r}", router.project_id, draft.project_id)
-            router = replace(
-                router,
-                updated_at=now,
-                events=draft.events or ("*",),
-                severity=draft.severity,
-                filters=draft.filters,
-                sinks=tuple(dict.fromkeys(draft.sinks)),
-            )
-            router.check()
-            await _check_sinks(tx, actor, router)
+            router = replace(router, updated_at=now, rule=draft.rule.checked())
+            await _check_sinks(tx, actor, router.rule.sinks)
             await (tx[RouterStore].put(router) if before else tx[RouterStore].add(router))
             tx.audit(router.name, router.id)
         return router
@@ -80,10 +65,9 @@ class Routers(NamedOperations[Router]):
         return Router(self._context.new_id(), draft.name, now, now, project)
 
 
-async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
-    check_count(len(router.sinks), "routerSinks", MAX_SINKS)
-    sinks = {sink.id: sink for sink in await tx[SinkStore].by_ids(router.sinks or [""])}
-    for id in router.sinks:
+async def _check_sinks(tx: Transaction, actor: Actor, ids: Collection[str]) -> None:
+    sinks = {sink.id: sink for sink in await tx[SinkStore].by_ids(ids or [""])}
+    for id in ids:
         sink = sinks.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):
             raise Invalid(f"sink {id[:64]} does not exist", field="routerSinks")

@@ -333,7 +333,7 @@ def _receiving_sinks(
     commits: Mapping[str, str], routers: Iterable[Router], sinks: Sequence[Sink]
 ) -> list[Sink]:
     """Returns the sinks that get the notification, each once, sorted by id."""
-    ids = {id for router in routers for id in router.sinks}
+    ids = {id for router in routers for id in router.rule.sinks}
     of_commits = (sink for sink in sinks if BY_KIND[sink.type].of_commits)
     ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return sorted((sink for sink in sinks if sink.id in ids), key=lambda sink: sink.id)

@@ -77,7 +77,8 @@ class Sinks(NamedOperations[Sink]):
         async with self._context.change(actor, "deleteNotificationSink") as tx:
             sink = await self._find(tx, id)
             tx.authorize(Verb.WRITE, sink.target)
-            routers = [router.name for router in await tx[RouterStore].all() if id in router.sinks]
+            all_routers = await tx[RouterStore].all()
+            routers = [router.name for router in all_routers if id in router.rule.sinks]
             if routers:
                 raise Conflict(f"routers still use this sink: {', '.join(routers[:5])}")
             await tx[SinkStore].remove(id)

@@ -21,6 +21,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.model.notification import (
     MAX_ATTEMPTS,
     DeliveryState,
+    RouterRule,
     Sink,
 )
 from controlplane.notifications.model.sink_kind import CommitSink, UrlSink
@@ -92,7 +93,7 @@ class Stand:
         return sink
 
     async def router(self, sink: Sink, **more) -> None:
-        draft = RouterDraft("router", sinks=(sink.id,), **more)
+        draft = RouterDraft("router", RouterRule(sinks=(sink.id,), **more))
         await self.routers.upsert(self.world.admin, draft)
 
     async def send(self) -> None:
@@ -326,8 +327,8 @@ async def test_sinks_follow_the_scope_of_the_caller(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("router", "said"),
     [
-        (RouterDraft("r", ("service.fail",)), "is not one of"),
-        (RouterDraft("r", sinks=("absent",)), "sink absent does not exist"),
+        (RouterDraft("r", RouterRule(("service.fail",))), "is not one of"),
+        (RouterDraft("r", RouterRule(sinks=("absent",))), "sink absent does not exist"),
     ],
 )
 async def test_routers_that_cannot_work_are_refused(

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.manifests.model.ownership import DeclaredResource
 from controlplane.notifications.model.commit_status import commit_key
-from controlplane.notifications.model.notification import Router, RouterFilter, Sink
+from controlplane.notifications.model.notification import Router, RouterFilter, RouterRule, Sink
 from controlplane.notifications.operations.routing import NotificationRouting
 from controlplane.notifications.ports import DeliveryStore, NotificationStore
 from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
@@ -38,8 +38,8 @@ ROUTER = Router("r", "r", START, START)
 
 
 def router(name: str, labels: str) -> Router:
-    filters = (RouterFilter(labels=labels),)
-    return replace(ROUTER, id=name, name=name, filters=filters, sinks=(name,))
+    rule = RouterRule(filters=(RouterFilter(labels=labels),), sinks=(name,))
+    return replace(ROUTER, id=name, name=name, rule=rule)
 
 
 async def test_a_router_selects_services_by_their_labels_and_the_tags_of_their_cluster() -> None:

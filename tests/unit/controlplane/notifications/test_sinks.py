@@ -1,6 +1,7 @@
 """Operations on notification sinks, routers and deliveries."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from controlplane.notifications.model.notification import (
     MAX_SINKS,
     DeliveryState,
     RouterFilter,
+    RouterRule,
     Sink,
 )
 from controlplane.notifications.operations.notifications import Notifications
@@ -37,6 +39,12 @@ SHOP = Project("shop", "shop", START, START)
 EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
 HOOK = SinkDraft("hook", WebhookSink("https://hooks.example.org/a"))
 SLACK = SinkDraft("slack", SlackSink("https://slack.example.org/a"))
+
+
+def draft_of(name: str, project_id: str | None = None, **rule: Any) -> RouterDraft:
+    return RouterDraft(name, RouterRule(**rule), project_id)
+
+
 STATUS = SinkDraft("status", GithubSink("git", "token"))
 GIT = make_repository("git")
 
@@ -173,7 +181,7 @@ async def test_an_unused_sink_is_deleted(
     world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
     sink, _ = await sinks.upsert(EDITOR, HOOK)
-    router = await routers.upsert(EDITOR, RouterDraft("all", sinks=(sink.id,)))
+    router = await routers.upsert(EDITOR, draft_of("all", sinks=(sink.id,)))
     with pytest.raises(Conflict, match="still use this sink: all"):
         await sinks.delete(EDITOR, sink.id)
     await routers.delete(EDITOR, router.id)
@@ -187,12 +195,12 @@ async def test_a_router_is_created_and_changed(
     world: MemoryOperations, sinks: Sinks, routers: Routers
 ) -> None:
     sink, _ = await sinks.upsert(EDITOR, HOOK)
-    made = await routers.upsert(EDITOR, RouterDraft("r", (), sinks=(sink.id,) * 2))
-    assert (made.events, made.sinks) == (("*",), (sink.id,))
+    made = await routers.upsert(EDITOR, draft_of("r", events=(), sinks=(sink.id,) * 2))
+    assert (made.rule.events, made.rule.sinks) == (("*",), (sink.id,))
     filters = (RouterFilter(regex="x" * 200),) * MAX_FILTERS
-    draft = RouterDraft("r", ("service.*",), filters=filters)
+    draft = draft_of("r", events=("service.*",), filters=filters)
     after = await routers.upsert(EDITOR, draft)
-    assert (after.id, after.events, after.sinks) == (made.id, ("service.*",), ())
+    assert (after.id, after.rule.events, after.rule.sinks) == (made.id, ("service.*",), ())
     assert await world.rows(RouterStore) == [after]
     assert (await world.audited())[1:] == [(EDITOR.email, "upsertNotificationRouter", "r")] * 2
 
@@ -201,13 +209,13 @@ async def test_a_router_is_created_and_changed(
     ("draft", "field"),
     [
         (RouterDraft(" "), "name"),
-        (RouterDraft("r", ("nothing.*",)), "events"),
-        (RouterDraft("r", filters=(RouterFilter(),) * (MAX_FILTERS + 1)), "filters"),
-        (RouterDraft("r", filters=(RouterFilter(regex="x" * 201),)), "filters.regex"),
-        (RouterDraft("r", filters=(RouterFilter(regex="("),)), "filters.regex"),
-        (RouterDraft("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "routerSinks"),
-        (RouterDraft("r", sinks=("none",)), "routerSinks"),
-        (RouterDraft("r", sinks=("commits",)), "routerSinks"),
+        (draft_of("r", events=("nothing.*",)), "events"),
+        (draft_of("r", filters=(RouterFilter(),) * (MAX_FILTERS + 1)), "filters"),
+        (draft_of("r", filters=(RouterFilter(regex="x" * 201),)), "filters.regex"),
+        (draft_of("r", filters=(RouterFilter(regex="("),)), "filters.regex"),
+        (draft_of("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "routerSinks"),
+        (draft_of("r", sinks=("none",)), "routerSinks"),
+        (draft_of("r", sinks=("commits",)), "routerSinks"),
     ],
 )
 async def test_an_invalid_router_is_refused(
@@ -240,7 +248,7 @@ async def test_sinks_and_routers_are_seen_in_their_project(
     with pytest.raises(Conflict, match="already used"):
         await sinks.upsert(EDITOR_OF_SHOP, replace(HOOK, project_id="shop"))
     with pytest.raises(Invalid, match="does not exist"):
-        await routers.upsert(EDITOR_OF_SHOP, RouterDraft("r", sinks=(hook.id,), project_id="shop"))
+        await routers.upsert(EDITOR_OF_SHOP, draft_of("r", project_id="shop", sinks=(hook.id,)))
 
 
 async def test_a_sink_is_tested_and_a_delivery_is_sent_again(
@@ -321,7 +329,7 @@ async def test_a_sink_or_router_does_not_move_to_another_project(
     """Leaving out the project changes nothing, and naming the same one neither."""
     await world.given(SHOP)
     sink, _ = await sinks.upsert(ADMIN, replace(HOOK, project_id="shop"))
-    await routers.upsert(ADMIN, RouterDraft("all", sinks=(sink.id,)))
+    await routers.upsert(ADMIN, draft_of("all", sinks=(sink.id,)))
     with pytest.raises(Conflict, match="router 'all' cannot be moved to another project"):
         await routers.upsert(ADMIN, RouterDraft("all", project_id="shop"))
     with pytest.raises(Conflict, match="sink 'hook' cannot be moved to another project"):
