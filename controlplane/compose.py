@@ -23,7 +23,7 @@ from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import Users
 from controlplane.agents.link.server import AgentLink
-from controlplane.agents.live_logs import MemoryLiveLogs
+from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agent_renders import AgentRenderedManifests
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
@@ -257,7 +257,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
     settings, store = foundation.settings, BatchedStore(foundation.store)
     bus, clock = BatchedBus(foundation.context.bus), foundation.context.clock
     sign_in, records = foundation.sign_in, foundation.records
-    identity, logs = sign_in.identity, MemoryLiveLogs()
+    identity, logs = sign_in.identity, LiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
     context = _with_agent_renders(

@@ -12,20 +12,6 @@ from core.spec.jobs import JobPhase
 from core.spec.tunnels import Tunnel
 
 
-class JobLogs(Protocol):
-    """Recent log output of running jobs; best effort, for a limited number of jobs."""
-
-    def append(self, job_id: str, offset: int, data: bytes) -> None:
-        """Stores a piece of a log at its offset."""
-        ...
-
-    def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
-        """Returns the log from `offset` on, as far as it is kept, and
-        the offset where it begins.
-        """
-        ...
-
-
 class ProxySessions(Protocol):
     """The Kubernetes proxy: open streams and recordings of all replicas."""
 

@@ -10,8 +10,8 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.duplicate_agents import AgentConflicts
 from controlplane.agents.link.report_limiter import THROTTLED_ALARM, ReportLimiter
 from controlplane.agents.link.session import AgentSession
+from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agents import AgentOperations
-from controlplane.agents.ports import JobLogs
 from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
 from controlplane.platform.context import AGENT_CHANGED, CLUSTER_JOB, DESIRED_STATE, REVOKED
@@ -56,7 +56,7 @@ class AgentLink:
         identity: CredentialAuthenticator,
         bootstrap: BootstrapTokens,
         bus: Bus,
-        logs: JobLogs,
+        logs: LiveLogs,
         clock: Clock,
     ) -> None:
         self._agents = agents

@@ -6,7 +6,8 @@ from dataclasses import replace
 import orjson
 
 from controlplane.agents.model.jobs import ClusterJob, JobRequest
-from controlplane.agents.ports import ClusterJobStore, JobLogs
+from controlplane.agents.model.live_logs import LiveLogs
+from controlplane.agents.ports import ClusterJobStore
 from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
@@ -30,7 +31,7 @@ class ClusterJobs:
     A job runs at most once; `retry` creates another with the same spec.
     """
 
-    def __init__(self, context: OperationContext, logs: JobLogs) -> None:
+    def __init__(self, context: OperationContext, logs: LiveLogs) -> None:
         self._context = context
         self._logs = logs
 

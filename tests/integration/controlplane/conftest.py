@@ -16,8 +16,8 @@ from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.users import Users
-from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.hello import AgentHello
+from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -78,7 +78,7 @@ class World:
         self.delivery = RenderReconciler(self.deps)
         self.agents = AgentOperations(self.deps)
         self.agent_key = SealingKey.from_bytes(b"a" * 32)
-        self.logs = MemoryLiveLogs()
+        self.logs = LiveLogs()
         self.jobs = ClusterJobs(self.deps, self.logs)
         self.interventions = AgentCommands(self.deps)
         self.records = AuditLogOperations(self.deps)

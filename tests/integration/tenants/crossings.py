@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controlplane.access.model.bindings import Project
-from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.jobs import JobRequest
+from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.authorization import (
     BUILT_IN,
@@ -163,7 +163,7 @@ def _job(namespace: str) -> Attempt:
 
     async def attempt(world: ManifestWorld) -> object:
         context = world.memory.context
-        return await ClusterJobs(context, MemoryLiveLogs()).run(SYSTEM, PROD.id, request)
+        return await ClusterJobs(context, LiveLogs()).run(SYSTEM, PROD.id, request)
 
     return attempt
 

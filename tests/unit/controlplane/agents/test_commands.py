@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.agents.api.agents import ObjectAttributes
 from controlplane.agents.link.messages import command
-from controlplane.agents.live_logs import MemoryLiveLogs
 from controlplane.agents.model.jobs import JobRequest
+from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.authorization import ANONYMOUS, Actor
@@ -95,7 +95,7 @@ async def world() -> MemoryOperations:
 
 @pytest.fixture
 def agents(world: MemoryOperations) -> Agents:
-    return Agents(AgentCommands(world.context), ClusterJobs(world.context, MemoryLiveLogs()))
+    return Agents(AgentCommands(world.context), ClusterJobs(world.context, LiveLogs()))
 
 
 @pytest.mark.parametrize("action", ACTIONS)

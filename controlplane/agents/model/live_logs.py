@@ -1,4 +1,4 @@
-"""Recent log output of running jobs, in this process only."""
+"""Recent log output of running jobs."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class _Log:
         return self.start + len(self.data)
 
 
-class MemoryLiveLogs:
-    """Implements `ports.JobLogs`: the last MiB of each of the 64 most recently active jobs."""
+class LiveLogs:
+    """The last MiB of each of the 64 most recently active jobs, in this process only."""
 
     def __init__(self) -> None:
         self._logs: OrderedDict[str, _Log] = OrderedDict()
@@ -37,6 +37,7 @@ class MemoryLiveLogs:
             self._logs.popitem(last=False)
 
     def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
+        """Returns the log from `offset` on, as far as it is kept, and where it begins."""
         log = self._logs.get(job_id)
         if log is None or offset >= log.end:
             return offset, b""
