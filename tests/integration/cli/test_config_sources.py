@@ -27,7 +27,8 @@ def repository() -> Iterator[ServedRepository]:
 
 def bootstrap(installation: Installation, repository: ServedRepository) -> None:
     create = ("config-sources", "create", NAME, "--repository", repository.url)
-    installation.run(*create, *BOOTSTRAP)
+    made = installation.run(*create, *BOOTSTRAP)
+    assert f"towline config-sources get {NAME}" in made.stderr
 
 
 def source(installation: Installation) -> dict[str, object]:

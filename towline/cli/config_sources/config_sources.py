@@ -173,6 +173,7 @@ def create_source(
     )
     attributes["repositoryId"] = _repository(api, new_repository)
     show(operations.create_configuration_source(api, attributes), COLUMNS, output, "name")
+    say(f"follow it with: towline config-sources get {name}")
 
 
 @app.command("update")
