@@ -12,9 +12,12 @@ import pytest
 from core.errors import Invalid, Unavailable
 from core.spec.statements.attestation import read_public_keys
 from core.spec.statements.freeze import EVERY_CLUSTER, FreezeAction, FreezeKeys
+from tests.fakes.api import FakeApi
 from tests.fakes.clock import START
 from tests.fakes.command_line import Finished, run_in_process
 from towline import freeze_key
+from towline.cli.clusters import generated as operations
+from towline.cli.clusters.freezing import confirm_statement
 from towline.cli.program import exit_code
 
 Run = Callable[..., Finished]
@@ -98,3 +101,44 @@ def test_a_freeze_that_fails_says_how_to_go_on(
     assert "1 of 1 clusters did not get the statement" in refused.err
     assert "--print" in refused.err and "towline-freeze" in refused.err
     assert refused.code == exit_code(Unavailable(""))
+
+
+class Fleet:
+    """Clusters whose agents report these alarms at each look; the last ones stay."""
+
+    def __init__(self, **alarms: list[str | None]) -> None:
+        self._alarms = alarms
+
+    def look(self, id: str | None = None, handle: str | None = None, **_: object) -> object:
+        name = id or handle or ""
+        if name not in self._alarms:
+            return {"cluster": None}
+        alarms = self._alarms[name]
+        alarm = alarms.pop(0) if len(alarms) > 1 else alarms[0]
+        return {"cluster": {"id": name, "handle": name, "agentAlarm": alarm}}
+
+    def api(self) -> FakeApi:
+        return FakeApi({operations.CLUSTER: self.look})
+
+
+FROZEN = "the agent reports: this cluster is frozen since noon by its freeze key"
+
+
+@pytest.mark.parametrize(
+    ("action", "alarms"), [("freeze", [None, "other", FROZEN]), ("thaw", [FROZEN, None])]
+)
+def test_a_statement_is_confirmed_by_the_agents(
+    capfd: pytest.CaptureFixture[str], action: str, alarms: list[str | None]
+) -> None:
+    api = Fleet(eu=alarms).api()
+    confirm_statement(api, action, {"eu": "eu"}, within=60, every=0)
+    assert capfd.readouterr().err == f"{action} confirmed by 1 cluster\n"
+
+
+def test_an_agent_without_the_key_is_no_frozen_cluster() -> None:
+    """Silence would look like a freeze."""
+    api = Fleet(eu=[FROZEN], us=[None]).api()
+    with pytest.raises(Unavailable) as caught:
+        confirm_statement(api, "freeze", {"eu": "eu", "us": "us"}, within=0)
+    assert "no confirmation of the freeze yet from us:" in caught.value.message
+    assert "freeze.keys" in caught.value.message

@@ -1,5 +1,6 @@
 """`towline freeze-key …`, `towline freeze` and `towline thaw`."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,19 @@ from core.errors import Invalid, TowlineError, Unavailable
 from core.runtime.now import utc_now
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.generated import Cluster
 from towline.cli.lazy_import import load
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import say
+from towline.cli.shell.output import count, say
+from towline.cli.shell.polling import WaitTimeout, poll_until
 from towline.cli.shell.session import connect
+from towline.operations import GraphQLApi
+
+_CONFIRM_SECONDS = 30.0
+_MAX_SINGLE = 10
+"""Number of clusters that are read one by one; more are read as a list."""
+_FROZEN = "this cluster is frozen"
+"""Begin of the alarm of a frozen cluster."""
 
 app = typer.Typer(no_args_is_help=True, help="Key that freezes clusters; keep it offline.")
 
@@ -116,7 +126,7 @@ def _issue(
     api = connect(context)
     named = [find_cluster(api, name) for name in options.cluster or ()]
     found = named or [*operations.clusters(api)]
-    failed = 0
+    failed, sent = 0, dict[str, str]()
     for cluster in found:
         handle = cluster["handle"]
         try:
@@ -125,10 +135,51 @@ def _issue(
             failed += 1
             say(f"{handle}: {error.message}")
         else:
-            say(f"{handle}: {action} sent; `towline clusters get {handle}` shows it")
+            say(f"{handle}: {action} sent")
+            sent[cluster["id"]] = handle
     if failed:
         raise Unavailable(
             f"{failed} of {len(found)} clusters did not get the statement; run the command again, "
             "or print the statement with --print and give it to their agents in the ConfigMap "
             "towline-freeze"
         )
+    confirm_statement(api, action, sent)
+
+
+def confirm_statement(
+    api: GraphQLApi,
+    action: str,
+    sent: Mapping[str, str],
+    within: float = _CONFIRM_SECONDS,
+    every: float = 1.0,
+) -> None:
+    """Waits until the agents show the freeze or its end. Raises Unavailable if some do not.
+
+    `sent` has the handles of the clusters by id. An agent without the key ignores the statement.
+    """
+
+    def unconfirmed() -> list[Cluster]:
+        return [row for row in _rows(api, sent) if _is_frozen(row) is not (action == "freeze")]
+
+    try:
+        poll_until(unconfirmed, lambda rows: not rows, within, every=every)
+    except WaitTimeout:
+        names = ", ".join(row["handle"] for row in unconfirmed())
+    else:
+        say(f"{action} confirmed by {count(len(sent), 'cluster')}")
+        return
+    raise Unavailable(
+        f"no confirmation of the {action} yet from {names}: an agent that is away obeys when it "
+        "connects; one without the key in its setting freeze.keys, or of another freeze.cluster, "
+        "never obeys, and its log has the reason"
+    )
+
+
+def _rows(api: GraphQLApi, sent: Mapping[str, str]) -> list[Cluster]:
+    if len(sent) <= _MAX_SINGLE:
+        return [find_cluster(api, id) for id in sent]
+    return [row for row in operations.clusters(api) if row["id"] in sent]
+
+
+def _is_frozen(row: Cluster) -> bool:
+    return _FROZEN in (row["agentAlarm"] or "")
