@@ -1,8 +1,9 @@
 """Runs agents that only have a tunnel: `python -m bench.harness.agents`.
 
 Standard input is JSON: `hub` (host:port), `ca` (PEM text), `tokens` (one per agent), `upstream`
-(port of a plain HTTP backend on 127.0.0.1), and optionally `pipe` (wss:// URL of the hub). Prints
-the milliseconds until all were connected.
+(port of a plain HTTP backend on 127.0.0.1), and optionally `pipe` (wss:// URL of the hub) and
+`data_port` (port to which data links go instead of the hub's). Prints the milliseconds until all
+were connected.
 """
 
 import asyncio
@@ -11,13 +12,15 @@ import json
 import ssl
 import sys
 import time
+from dataclasses import replace
 
 import uvloop
 
 from bench.harness.programs import announce
 from core.json_object import JsonObject
 from core.links.websocket import WebSocketForwarder
-from core.mux.codec import Hello
+from core.mux.codec import KIND_DATA_LINK, Hello, Open
+from core.mux.stream import TunnelStream
 from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from syncagent.link.channel import Endpoint
@@ -30,9 +33,16 @@ AT_ONCE = 50
 
 
 class CountingTunnelClient(TunnelClient):
-    """Counts open tunnels."""
+    """Tells when its tunnel is open. `data_port`: see the module; 0: none."""
 
     opened: asyncio.Event
+    data_port: int
+
+    def on_open(self, stream: TunnelStream, request: Open) -> None:
+        if self.data_port and request.kind == KIND_DATA_LINK:
+            _, _, ticket = request.head.partition(b" ")
+            request = replace(request, head=b"%d %s" % (self.data_port, ticket))
+        super().on_open(stream, request)
 
     def on_ready(self, hello: Hello) -> None:
         self.opened.set()
@@ -76,7 +86,7 @@ def _client(given: JsonObject, upstream: Upstream, token: str) -> CountingTunnel
         ImpersonationPolicy(),
         control_plane=ControlPlaneHost.of(endpoint.direct_host),
     )
-    client.opened = asyncio.Event()
+    client.opened, client.data_port = asyncio.Event(), given["data_port"]
     return client
 
 

@@ -54,9 +54,9 @@ class TlsTarget:
     certificate: tuple[Path, Path] | None = None
     http2: int = 0
 
-    def measure(self, path: str, connections: int, seconds: float) -> ClientResult:
-        """Repeats a GET at full speed, `connections` requests at a time."""
-        command = self._command(path, connections, seconds)
+    def measure(self, path: str, connections: int, seconds: float, upload: int = 0) -> ClientResult:
+        """Repeats a GET, or a POST of `upload` bytes, at full speed, `connections` at a time."""
+        command = self._command(path, connections, seconds, upload)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
             assert client.stdout is not None
             client.stdout.readline()
@@ -73,7 +73,7 @@ class TlsTarget:
         command = self._command("/small", 1, 0.01)
         return not subprocess.run(command, capture_output=True, check=False).returncode
 
-    def _command(self, path: str, connections: int, seconds: float) -> list[str]:
+    def _command(self, path: str, connections: int, seconds: float, upload: int = 0) -> list[str]:
         options = {
             "address": f"127.0.0.1:{self.port}",
             "ca": self.authority,
@@ -82,6 +82,7 @@ class TlsTarget:
             "token": self.token,
             "connections": connections,
             "http2": self.http2,
+            "upload": upload,
             "duration": f"{seconds}s",
         }
         if self.certificate:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bench.harness.client_report import Baseline, add_rates, add_throughput
 from bench.harness.compiled_client import ClientResult, TlsTarget
-from bench.harness.peers import peers
+from bench.harness.peers import NGINX, peers
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
 
@@ -32,8 +32,8 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
         stand.proxy.pids,
     )
     runs: Runs = defaultdict(list)
-    with peers(stand.backend) as found:
-        systems = [ours, *(peer for peer in found if peer.name == "nginx")]
+    with peers(stand.backend, [NGINX]) as found:
+        systems = [ours, *found]
         for _ in range(ROUNDS):
             for system in random.sample(systems, len(systems)):
                 _run(system, runs)

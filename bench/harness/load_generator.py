@@ -130,10 +130,10 @@ async def ask_often(
     return tally
 
 
-async def fetch(system: BenchTarget, size: int, kind: str = "bytes") -> float:
-    """Bytes per second of one download."""
+async def fetch(system: BenchTarget, size: int, kind: str = "bytes", turn: int = 0) -> float:
+    """Bytes per second of one download. `turn`: distinguishes its head from others."""
     tally = RequestTimes()
-    request = system.head(f"/{kind}?n={size}")
+    request = system.head(f"/{kind}?n={size}&turn={turn}")
     _, getter = await asyncio.get_running_loop().create_connection(
         lambda: Getter(request, tally), "127.0.0.1", system.port
     )

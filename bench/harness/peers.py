@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from towline.certificate_authority import CertificateAuthority
 from towline.demo.environment import wait_until
 from towline.demo.ports import free_ports
 
+PEERS = KONNECTIVITY, NGINX = "konnectivity", "nginx"
 _MODULE = "sigs.k8s.io/apiserver-network-proxy"
 _NGINX = """
 daemon off; worker_processes 1; pid {folder}/{name}.pid; error_log stderr error;
@@ -46,24 +47,30 @@ http {{
 """
 
 
+def _directly(port: int) -> int:
+    return port
+
+
 @contextmanager
-def peers(backend: int) -> Generator[list[TlsTarget]]:
-    """Starts the peers that can be had here; says on standard error why others are missing."""
+def peers(
+    backend: int, names: Sequence[str] = PEERS, line: Callable[[int], int] = _directly
+) -> Generator[list[TlsTarget]]:
+    """Starts the peers that can be had here; says on standard error why others are missing.
+    `line`: returns the port through which konnectivity's agent reaches a port of its server.
+    """
     with TemporaryDirectory(prefix="towline-bench-") as place:
         folder, now = Path(place), SystemClock().now()
         authority = CertificateAuthority.create(folder, "bench", now)
-        names = ["localhost", "127.0.0.1"]
-        authority.sign("server", "server", now, names=names)
+        hosts = ["localhost", "127.0.0.1"]
+        authority.sign("server", "server", now, names=hosts)
         authority.sign("client", "client", now)
         running: list[subprocess.Popen[bytes]] = []
-        found: list[TlsTarget] = []
+        starts: dict[str, Callable[[], TlsTarget]] = {
+            KONNECTIVITY: lambda: _konnectivity(folder, backend, running, line),
+            NGINX: lambda: _nginx(folder, backend, running),
+        }
         try:
-            for start in (_konnectivity, _nginx):
-                try:
-                    found.append(start(folder, backend, running))
-                except Unavailable as error:
-                    print(f"peers: {error.message}", file=sys.stderr)
-            yield found
+            yield list(_started([starts[name] for name in names]))
         finally:
             for process in running:
                 # Not killed: the workers of nginx would stay.
@@ -72,7 +79,20 @@ def peers(backend: int) -> Generator[list[TlsTarget]]:
                 _wait(process)
 
 
-def _konnectivity(folder: Path, backend: int, running: list[subprocess.Popen[bytes]]) -> TlsTarget:
+def _started(starts: Sequence[Callable[[], TlsTarget]]) -> Iterator[TlsTarget]:
+    for start in starts:
+        try:
+            yield start()
+        except Unavailable as error:
+            print(f"peers: {error.message}", file=sys.stderr)
+
+
+def _konnectivity(
+    folder: Path,
+    backend: int,
+    running: list[subprocess.Popen[bytes]],
+    line: Callable[[int], int],
+) -> TlsTarget:
     server, agent = _konnectivity_programs()
     users, agents, *others = free_ports(6)
     admin, health, agent_admin, agent_health = map(str, others)
@@ -85,13 +105,13 @@ def _konnectivity(folder: Path, backend: int, running: list[subprocess.Popen[byt
     far = [
         agent, f"--ca-cert={folder}/ca.crt", f"--agent-cert={folder}/client.crt",
         f"--agent-key={folder}/client.key", "--proxy-server-host=127.0.0.1",
-        f"--proxy-server-port={agents}", f"--admin-server-port={agent_admin}",
+        f"--proxy-server-port={line(agents)}", f"--admin-server-port={agent_admin}",
         f"--health-server-port={agent_health}",
     ]  # fmt: skip
     pids = _start(folder, [hub, far], running)
     connect = f"127.0.0.1:{backend}"
     target = TlsTarget(
-        "konnectivity", users, folder / "ca.crt", pids=pids, connect=connect,
+        KONNECTIVITY, users, folder / "ca.crt", pids=pids, connect=connect,
         certificate=(folder / "client.crt", folder / "client.key"),
     )  # fmt: skip
     wait_until("konnectivity", target.answers)
@@ -124,7 +144,7 @@ def _nginx(folder: Path, backend: int, running: list[subprocess.Popen[bytes]]) -
         )
         commands.append([program, "-p", folder, "-c", config, "-e", "stderr"])
     masters = _start(folder, commands, running)
-    target = TlsTarget("nginx", near, folder / "ca.crt", pids=masters)
+    target = TlsTarget(NGINX, near, folder / "ca.crt", pids=masters)
     wait_until("nginx", target.answers)
     return replace(target, pids=[pid for master in masters for pid in _children(master)])
 

@@ -1,7 +1,8 @@
-"""Simulates a narrow link: `python -m bench.harness.shaper PORT BYTES_A_SECOND DELAY_S`.
+"""Simulates a narrow link: `python -m bench.harness.shaper BYTES_A_SECOND DELAY_S FROM=TO…`.
 
-Forwards connections to 127.0.0.1:PORT. Each direction has the rate, the one-way delay and a queue
-of 600 KB. Receive buffers are small, as the kernel would buffer megabytes otherwise.
+Forwards connections from ports of 127.0.0.1 to others. All connections together have the rate in
+each direction; each has the one-way delay. A queue of 600 KB waits in each direction. Receive
+buffers are small, as the kernel would buffer megabytes otherwise.
 """
 
 import asyncio
@@ -19,20 +20,32 @@ RECEIVE = 32_768
 PIECE = 16_384
 
 
-async def carry(source: socket.socket, sink: socket.socket, rate: float, delay: float) -> None:
-    """Forwards one direction: sends chunks in order at the rate, and delivers them with delay."""
+class Direction:
+    """One direction of the line, shared by all connections."""
+
+    def __init__(self, rate: float, delay: float) -> None:
+        self._rate, self._delay = rate, delay
+        self._free_at = 0.0
+
+    def send(self, size: int) -> tuple[float, float]:
+        """Occupies the line; returns when the bytes arrive, and how long the next ones wait."""
+        now = asyncio.get_running_loop().time()
+        self._free_at = max(now, self._free_at) + size / self._rate
+        return self._free_at + self._delay, self._free_at - now - QUEUE / self._rate
+
+
+async def carry(source: socket.socket, sink: socket.socket, direction: Direction) -> None:
+    """Forwards chunks of one connection in order."""
     loop = asyncio.get_running_loop()
     line: deque[tuple[float, bytes]] = deque()
     moved = asyncio.Event()
     tasks = Tasks("line")
     tasks.spawn("arrive", _arrive(line, moved, sink))
-    free_at = 0.0
     try:
         while data := await loop.sock_recv(source, PIECE):
-            free_at = max(loop.time(), free_at) + len(data) / rate
-            line.append((free_at + delay, data))
+            due, backlog = direction.send(len(data))
+            line.append((due, data))
             moved.set()
-            backlog = (free_at - loop.time()) - QUEUE / rate
             if backlog > 0:
                 await asyncio.sleep(backlog)
     except OSError:
@@ -64,22 +77,34 @@ def _socket() -> socket.socket:
     return made
 
 
-async def main(port: int, rate: float, delay: float) -> None:
+async def main(rate: float, delay: float, routes: list[str]) -> None:
     """Forwards every connection until killed."""
-    loop, tasks = asyncio.get_running_loop(), Tasks("shaper")
-    listening = _socket()
-    listening.bind(("127.0.0.1", 0))
-    listening.listen(64)
-    announce(listening.getsockname()[1])
+    tasks = Tasks("shaper")
+    there, back = Direction(rate, delay), Direction(rate, delay)
+    for route in routes:
+        entry, _, port = route.partition("=")
+        listening = _socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", int(entry)))
+        listening.listen(64)
+        tasks.spawn("accept", _accept(listening, int(port), (there, back), tasks))
+    announce(len(routes))
+    await asyncio.Event().wait()
+
+
+async def _accept(
+    listening: socket.socket, port: int, directions: tuple[Direction, Direction], tasks: Tasks
+) -> None:
+    loop = asyncio.get_running_loop()
     while True:
         near, _ = await loop.sock_accept(listening)
         far = _socket()
         await loop.sock_connect(far, ("127.0.0.1", port))
         for end in (near, far):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        tasks.spawn("there", carry(near, far, rate, delay))
-        tasks.spawn("back", carry(far, near, rate, delay))
+        tasks.spawn("there", carry(near, far, directions[0]))
+        tasks.spawn("back", carry(far, near, directions[1]))
 
 
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])))
+    uvloop.run(main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))

@@ -61,10 +61,25 @@ class TunnelHarness:
 
     @contextmanager
     def agents(
-        self, names: Sequence[str], hub_port: int | None = None, pipe: str | None = None
+        self,
+        names: Sequence[str],
+        hub_port: int | None = None,
+        pipe: str | None = None,
+        data_port: int = 0,
     ) -> Generator[Program]:
         """Starts agents of new clusters in one process, and waits until all are connected."""
-        with self.agents_with(self.deploy_tokens(names), hub_port, pipe) as program:
+        with self.agents_with(self.deploy_tokens(names), hub_port, pipe, data_port) as program:
+            yield program
+
+    @contextmanager
+    def agents_over_line(self, name: str, rate: float, delay: float) -> Generator[Program]:
+        """Starts an agent, both of whose links have one line; see `bench.harness.shaper`."""
+        control, data = free_ports(2)
+        routes = f"{control}={self.agents_port}", f"{data}={self.https_port}"
+        with (
+            running("shaper", rate, delay, *routes),
+            self.agents([name], control, data_port=data) as program,
+        ):
             yield program
 
     def deploy_tokens(self, names: Sequence[str]) -> list[str]:
@@ -74,7 +89,11 @@ class TunnelHarness:
 
     @contextmanager
     def agents_with(
-        self, tokens: Sequence[str], hub_port: int | None = None, pipe: str | None = None
+        self,
+        tokens: Sequence[str],
+        hub_port: int | None = None,
+        pipe: str | None = None,
+        data_port: int = 0,
     ) -> Generator[Program]:
         """Starts agents for tokens in one process, and waits; sets `connected_in` (seconds)."""
         given = {
@@ -83,6 +102,7 @@ class TunnelHarness:
             "tokens": list(tokens),
             "upstream": self.backend,
             "pipe": pipe,
+            "data_port": data_port,
         }
         with running("agents", stdin=json.dumps(given)) as (program, milliseconds):
             self.connected_in = milliseconds / 1000

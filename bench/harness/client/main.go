@@ -1,11 +1,13 @@
 // Command client repeats one GET over TLS at full speed, one request at a time per connection, and
 // prints the number of requests and bytes, the seconds, and percentiles of the latency as JSON.
 // With -connect, each connection first asks the server for a tunnel to that address. With -http2,
-// the requests are streams of that many HTTP/2 connections.
+// the requests are streams of that many HTTP/2 connections. With -upload, they are POSTs of that
+// many bytes, over HTTP/1.1.
 package main
 
 import (
 	"bufio"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -28,11 +30,21 @@ type result struct {
 	P99      float64 `json:"p99"`
 }
 
+// piece is sent again and again by uploads; nothing on the way can compress it.
+var piece = make([]byte, 64<<10)
+
+func init() {
+	if _, err := rand.Read(piece); err != nil {
+		log.Fatal(err)
+	}
+}
+
 // asker sends one request, and returns its response.
 type asker func() (*http.Response, error)
 
 type worker struct {
 	send      asker
+	upload    int64
 	bytes     int64
 	latencies []time.Duration
 }
@@ -47,12 +59,16 @@ func main() {
 	token := flag.String("token", "", "bearer token")
 	connections := flag.Int("connections", 1, "number of connections, or of requests at a time")
 	http2 := flag.Int("http2", 0, "number of HTTP/2 connections")
+	upload := flag.Int64("upload", 0, "bytes to send with each request")
 	warmUp := flag.Duration("warm-up", 300*time.Millisecond, "time that is not counted")
 	duration := flag.Duration("duration", time.Second, "time that is counted")
 	flag.Parse()
 
 	config := tlsConfig(*authority, *certificate, *key)
 	request := "GET " + *path + " HTTP/1.1\r\nHost: bench\r\n"
+	if *upload > 0 {
+		request = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n", *path, *upload)
+	}
 	if *token != "" {
 		request += "Authorization: Bearer " + *token + "\r\n"
 	}
@@ -65,7 +81,7 @@ func main() {
 		if *http2 > 0 {
 			workers[i] = &worker{send: shared[i%*http2]}
 		} else {
-			workers[i] = &worker{send: open(*address, config, *connect, []byte(request+"\r\n"))}
+			workers[i] = &worker{send: open(*address, config, *connect, []byte(request+"\r\n"), *upload), upload: *upload}
 		}
 	}
 	all(workers, *warmUp)
@@ -114,7 +130,7 @@ func openHTTP2(url string, config *tls.Config, token string) asker {
 	}
 }
 
-func open(address string, config *tls.Config, connect string, request []byte) asker {
+func open(address string, config *tls.Config, connect string, request []byte, upload int64) asker {
 	conn, err := tls.Dial("tcp", address, config)
 	if err != nil {
 		log.Fatal(err)
@@ -130,6 +146,11 @@ func open(address string, config *tls.Config, connect string, request []byte) as
 	return func() (*http.Response, error) {
 		if _, err := conn.Write(request); err != nil {
 			return nil, err
+		}
+		for left := upload; left > 0; left -= int64(len(piece)) {
+			if _, err := conn.Write(piece[:min(left, int64(len(piece)))]); err != nil {
+				return nil, err
+			}
 		}
 		return http.ReadResponse(reader, nil)
 	}
@@ -167,7 +188,7 @@ func (w *worker) ask() {
 		log.Fatal(err)
 	}
 	response.Body.Close()
-	w.bytes += n
+	w.bytes += n + w.upload
 	w.latencies = append(w.latencies, time.Since(began))
 }
 
