@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 6
+INTERFACE = 7
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes, bool]
@@ -249,7 +249,7 @@ class HubSettings:
     """Settings of the control plane's end.
 
     `backend`: the Unix socket on which Python serves. `idle`, `answer`, `stalled`: see
-    `proxy.domain.limits.Timeouts`. `window`: bytes that one response may occupy. `full`: the
+    `proxy.domain.limits.Timeouts`. `memory`: bytes that may wait for slow readers. `full`: the
     response above `max_connections`. `proxy_protocol`: networks of the load balancers that name
     their clients. `http2`: TLS offers HTTP/2 too, with `max_streams` open requests of a connection
     and heads of `max_head` bytes, counted as in RFC 9113 section 6.5.2.
@@ -260,8 +260,7 @@ class HubSettings:
     answer: float
     stalled: float
     max_connections: int
-    max_in_flight: int
-    window: int
+    memory: int
     full: bytes
     proxy_protocol: Sequence[str]
     http2: bool

@@ -21,8 +21,6 @@ from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.open_request import OpenRequest
 from proxy.tunnel.data_links import DataLinks
 
-# One response occupies at most this; `ProxySettings.memory` bounds all of them.
-WINDOW = 512 << 10
 # HTTP/2 counts a field of a head by this more than its text (RFC 9113 section 6.5.2).
 _FIELD_OVERHEAD = 32
 _FULL = ErrorResponse(503, "too many connections are open")
@@ -111,8 +109,7 @@ def make_hub(
         answer=timeouts.answer,
         stalled=timeouts.stalled,
         max_connections=limits.connections,
-        max_in_flight=max(1, memory // WINDOW),
-        window=WINDOW,
+        memory=memory,
         full=encode(_FULL, close=True),
         proxy_protocol=balancers.networks if balancers is not None else [],
         http2=http2,

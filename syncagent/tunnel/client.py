@@ -40,7 +40,7 @@ from syncagent.tunnel.upstream_request import UpstreamRequest
 log = structlog.get_logger(__name__)
 
 MEMORY = 32 << 20
-WIDEST = 2 << 20
+WIDEST = 4 << 20
 FORBIDDEN, NOT_SERVED, FROZEN = 403, 501, 503
 NO_EGRESS = EgressPolicy()
 GRACE, LINGER, LOOK = 60.0, 1.0, 0.2

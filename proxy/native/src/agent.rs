@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
+use http::Request;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,12 +21,15 @@ use tokio_rustls::TlsConnector;
 
 use crate::budget::Budget;
 use crate::gather::Gathering;
+use crate::incoming::Incoming;
 use crate::observer::{ResponseObserver, end_of_head};
+use crate::outgoing::Outgoing;
 use crate::questions::Questions;
-use crate::raw::{send, splice_server};
+use crate::raw::splice_server;
 use crate::runtime::locked;
 use crate::sockets::{Socket, read_piece, tune_link, tune_user};
 use crate::tcp::Tcp;
+use crate::windows::{LARGEST_UP, Windows};
 use crate::wire;
 
 const DIAL: Duration = Duration::from_secs(10);
@@ -33,8 +37,7 @@ const IDLE_LIMIT: usize = 256;
 const ADMITTED_LIMIT: usize = 4096;
 const MAX_STREAMS: u32 = 8192;
 const PIECE: usize = 64 << 10;
-/// Bytes of one upgraded connection, and of all, that may wait here for the API server.
-const WINDOW: u32 = 1 << 20;
+/// Bytes of upgraded connections that may wait here for the API server.
 const MEMORY: usize = 32 << 20;
 /// See `link::carry`: the windows of the streams bound it, and frames that wait cost memory.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
@@ -165,6 +168,7 @@ pub struct AgentLink {
     pub ended: AtomicBool,
     pub closing: Notify,
     pub requests: AtomicUsize,
+    windows: Arc<Windows>,
 }
 
 /// Dials the control plane with a ticket, and serves its requests until either side ends the link.
@@ -185,7 +189,7 @@ async fn serve_link(
     let socket = timeout(DIAL, join(&hub, &ticket)).await.ok()??;
     let gathering = Gathering::new(socket);
     let opening = h2::server::Builder::new()
-        .initial_window_size(WINDOW)
+        .initial_window_size(LARGEST_UP)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .data_frame_budget(UNREAD_OVERHEAD)
         .max_concurrent_streams(MAX_STREAMS)
@@ -193,16 +197,38 @@ async fn serve_link(
         .max_send_buffer_size(PIECE)
         .handshake::<_, Bytes>(gathering.handle());
     let mut connection = gathering.in_turns(opening).await.ok()?;
-    while let Some(Ok((request, respond))) = gathering.in_turns(connection.accept()).await {
-        let (agent, link) = (agent.clone(), link.clone());
-        tokio::spawn(async move {
-            link.requests.fetch_add(1, Ordering::Relaxed);
-            let upgrade = request.uri().path() == wire::UPGRADE_PATH;
-            serve_request(&agent, upgrade, request.into_body(), respond).await;
-            link.requests.fetch_sub(1, Ordering::Relaxed);
-        });
+    let pings = connection.ping_pong();
+    let serving = async {
+        while let Some(Ok((request, respond))) = gathering.in_turns(connection.accept()).await {
+            tokio::spawn(serve_stream(agent.clone(), link.clone(), request, respond));
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = link.windows.keep_alive(pings) => {}
+        () = link.windows.overrun() => {}
     }
     Some(())
+}
+
+async fn serve_stream(
+    agent: Arc<Agent>,
+    link: Arc<AgentLink>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let path = request.uri().path();
+    if path == wire::GRANTS_PATH {
+        if let Ok(mut to_hub) = respond.send_response(http::Response::new(()), false) {
+            link.windows.exchange(request.into_body(), &mut to_hub).await;
+        }
+        link.closing.notify_one();
+        return;
+    }
+    let upgrade = path == wire::UPGRADE_PATH;
+    link.requests.fetch_add(1, Ordering::Relaxed);
+    serve_request(&agent, &link.windows, upgrade, request.into_body(), respond).await;
+    link.requests.fetch_sub(1, Ordering::Relaxed);
 }
 
 async fn join(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
@@ -232,6 +258,7 @@ async fn join(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
 
 async fn serve_request(
     agent: &Agent,
+    windows: &Arc<Windows>,
     upgrade: bool,
     body: RecvStream,
     mut respond: SendResponse<Bytes>,
@@ -239,9 +266,9 @@ async fn serve_request(
     let mut cleared = agent.cleared.subscribe();
     let forwarding = async {
         if upgrade {
-            Box::pin(forward_upgrade(agent, body, &mut respond)).await
+            Box::pin(forward_upgrade(agent, windows, body, &mut respond)).await
         } else {
-            forward(agent, body, &mut respond).await
+            forward(agent, windows, body, &mut respond).await
         }
     };
     let served = tokio::select! {
@@ -263,6 +290,7 @@ fn decline(respond: &mut SendResponse<Bytes>) -> Result<(), ()> {
 
 async fn forward(
     agent: &Agent,
+    windows: &Arc<Windows>,
     body: RecvStream,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), ()> {
@@ -280,7 +308,7 @@ async fn forward(
     };
     let observer = ResponseObserver::new(request.starts_with(b"HEAD "));
     drop(request);
-    let mut answer = Answer { observer, stream: None, respond };
+    let mut answer = Answer { observer, stream: None, respond, windows };
     let (connection, reusable) = answer.pass_on(agent, connection, first).await?;
     if reusable {
         agent.give_back(connection);
@@ -292,6 +320,7 @@ async fn forward(
 /// something.
 async fn forward_upgrade(
     agent: &Agent,
+    windows: &Arc<Windows>,
     mut body: RecvStream,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), ()> {
@@ -307,11 +336,14 @@ async fn forward_upgrade(
         return decline(respond);
     };
     let (connection, first) = start(connection, &request, respond).await?.ok_or(())?;
-    let mut answer = Answer { observer: ResponseObserver::of_upgrade(), stream: None, respond };
+    let observer = ResponseObserver::of_upgrade();
+    let mut answer = Answer { observer, stream: None, respond, windows };
     let (connection, _) = answer.pass_on(agent, connection, first).await?;
     if let (true, Some(stream)) = (answer.observer.upgraded, &mut answer.stream) {
         let tls = agent.upstream.tls.is_some();
-        splice_server(connection, tls, (body, received), stream, &share).await?;
+        let mut incoming = Incoming::new(body, windows.clone(), share, LARGEST_UP);
+        incoming.put_back(received).map_err(drop)?;
+        splice_server(connection, tls, incoming, stream).await?;
     }
     Ok(())
 }
@@ -323,13 +355,15 @@ fn identity_of(packed: &[u8]) -> Bytes {
 
 /// Returns the packed request, and the bytes that follow it.
 async fn read_prefixed(body: &mut RecvStream) -> Option<(BytesMut, Bytes)> {
-    let mut received = BytesMut::new();
+    let (mut received, mut size) = (BytesMut::new(), 0);
     loop {
         if let Some(packed) = wire::take_prefixed(&mut received)? {
+            let taken = size - received.len();
+            let _ = body.flow_control().release_capacity(taken);
             return Some((packed, received.freeze()));
         }
         let data = body.data().await?.ok()?;
-        let _ = body.flow_control().release_capacity(data.len());
+        size += data.len();
         received.extend_from_slice(&data);
     }
 }
@@ -383,8 +417,9 @@ async fn start(
 /// The response of one request.
 struct Answer<'a> {
     observer: ResponseObserver,
-    stream: Option<SendStream<Bytes>>,
+    stream: Option<Outgoing>,
     respond: &'a mut SendResponse<Bytes>,
+    windows: &'a Arc<Windows>,
 }
 
 impl Answer<'_> {
@@ -437,9 +472,10 @@ impl Answer<'_> {
             Some(stream) => stream,
             None => {
                 let head = http::Response::new(());
-                self.stream.insert(self.respond.send_response(head, false).map_err(drop)?)
+                let stream = self.respond.send_response(head, false).map_err(drop)?;
+                self.stream.insert(Outgoing::new(stream, self.windows.clone()))
             }
         };
-        send(stream, data, end).await
+        stream.send(data, end).await
     }
 }

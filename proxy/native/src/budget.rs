@@ -1,13 +1,10 @@
 //! Received bytes that wait for slow readers, over many requests.
 
-use std::collections::{HashMap, VecDeque};
-use std::future::Future;
-use std::pin::pin;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use h2::RecvStream;
 
 use crate::runtime::locked;
 
@@ -15,15 +12,22 @@ use crate::runtime::locked;
 const USERS: usize = 4;
 const MAX_IDLE_USERS: usize = 1024;
 
+/// Bytes that wait, and bytes by which windows are larger than at first.
+#[derive(Default)]
+struct Used {
+    held: AtomicUsize,
+    extra: AtomicUsize,
+}
+
 pub struct Budget {
     limit: usize,
-    held: AtomicUsize,
-    users: Mutex<HashMap<Bytes, Arc<AtomicUsize>>>,
+    used: Used,
+    users: Mutex<HashMap<Bytes, Arc<Used>>>,
 }
 
 impl Budget {
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, held: AtomicUsize::new(0), users: Mutex::default() })
+        Arc::new(Self { limit, used: Used::default(), users: Mutex::default() })
     }
 
     /// Returns the share of a user.
@@ -35,115 +39,97 @@ impl Budget {
         let own = users.entry(user).or_default().clone();
         Share { budget: self.clone(), own }
     }
+
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.used.held.load(Ordering::Relaxed)
+    }
+
+    /// Reports whether no byte waits, and no window is larger than at first.
+    #[cfg(test)]
+    pub fn is_unused(&self) -> bool {
+        self.used.held.load(Ordering::Relaxed) + self.used.extra.load(Ordering::Relaxed) == 0
+    }
 }
 
+#[derive(Clone)]
 pub struct Share {
     budget: Arc<Budget>,
-    own: Arc<AtomicUsize>,
+    own: Arc<Used>,
+}
+
+impl Share {
+    /// Reports whether so much waits that windows shall not grow, nor further reads begin.
+    pub fn is_tight(&self) -> bool {
+        let limit = self.budget.limit;
+        let all = self.budget.used.held.load(Ordering::Relaxed);
+        let own = self.own.held.load(Ordering::Relaxed);
+        4 * all > 3 * limit || 2 * own > limit / USERS
+    }
 }
 
 /// Too many bytes wait.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Exceeded;
 
-/// The bytes of one stream that wait, while this exists.
-struct Held<'a> {
-    share: Option<&'a Share>,
+/// What one stream uses of a share while this exists.
+pub struct Held {
+    share: Share,
     size: usize,
+    extra: usize,
 }
 
-impl Held<'_> {
-    fn add(&mut self, size: usize) -> Result<(), Exceeded> {
-        let Some(Share { budget, own }) = self.share else { return Ok(()) };
+impl Held {
+    pub fn new(share: Share) -> Self {
+        Self { share, size: 0, extra: 0 }
+    }
+
+    pub fn is_tight(&self) -> bool {
+        self.share.is_tight()
+    }
+
+    pub fn add(&mut self, size: usize) -> Result<(), Exceeded> {
+        let Share { budget, own } = &self.share;
         self.size += size;
-        let all = budget.held.fetch_add(size, Ordering::Relaxed) + size;
-        let own = own.fetch_add(size, Ordering::Relaxed) + size;
+        let all = budget.used.held.fetch_add(size, Ordering::Relaxed) + size;
+        let own = own.held.fetch_add(size, Ordering::Relaxed) + size;
         let fits = all <= budget.limit && own <= budget.limit / USERS;
         if fits { Ok(()) } else { Err(Exceeded) }
     }
 
-    fn remove(&mut self, size: usize) {
+    pub fn remove(&mut self, size: usize) {
         let size = size.min(self.size);
         self.size -= size;
-        if let Some(Share { budget, own }) = self.share {
-            budget.held.fetch_sub(size, Ordering::Relaxed);
-            own.fetch_sub(size, Ordering::Relaxed);
+        self.share.budget.used.held.fetch_sub(size, Ordering::Relaxed);
+        self.share.own.held.fetch_sub(size, Ordering::Relaxed);
+    }
+
+    /// Occupies memory for a larger window: all of them get at most half of a limit.
+    pub fn extend(&mut self, extra: usize) -> bool {
+        let Share { budget, own } = &self.share;
+        let all = budget.used.extra.fetch_add(extra, Ordering::Relaxed) + extra;
+        let own = own.extra.fetch_add(extra, Ordering::Relaxed) + extra;
+        self.extra += extra;
+        let fits = 2 * all <= budget.limit && 2 * own <= budget.limit / USERS;
+        if !fits {
+            self.reduce(self.extra - extra);
         }
+        fits
+    }
+
+    /// Leaves so much of what the window occupies.
+    pub fn reduce(&mut self, extra: usize) {
+        let freed = self.extra.saturating_sub(extra);
+        self.extra -= freed;
+        self.share.budget.used.extra.fetch_sub(freed, Ordering::Relaxed);
+        self.share.own.extra.fetch_sub(freed, Ordering::Relaxed);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.remove(self.size);
-    }
-}
-
-/// Why no more data comes.
-#[derive(Debug)]
-pub enum Cut {
-    Reset,
-    Exceeded,
-}
-
-/// Data of a stream, for one reader. While that is slow, all that arrives is taken and counted: at
-/// most the window of the stream.
-pub struct Incoming<'a> {
-    body: &'a mut RecvStream,
-    waiting: VecDeque<Bytes>,
-    held: Held<'a>,
-    has_ended: bool,
-}
-
-impl<'a> Incoming<'a> {
-    /// `share` None: the memory of a whole window was reserved.
-    pub fn new(body: &'a mut RecvStream, share: Option<&'a Share>) -> Self {
-        let held = Held { share, size: 0 };
-        Self { body, waiting: VecDeque::new(), held, has_ended: false }
-    }
-
-    /// Returns the next data; None: the stream has ended cleanly.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Cut> {
-        if let Some(data) = self.waiting.pop_front() {
-            return Ok(Some(data));
-        }
-        if self.has_ended {
-            return Ok(None);
-        }
-        match self.body.data().await {
-            Some(Ok(data)) => {
-                self.held.add(data.len()).map_err(|Exceeded| Cut::Exceeded)?;
-                Ok(Some(data))
-            }
-            Some(Err(_)) => Err(Cut::Reset),
-            None => {
-                self.has_ended = true;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Writes data that `next` has returned, and takes what arrives meanwhile.
-    pub async fn write<F: Future>(&mut self, size: usize, writing: F) -> Result<F::Output, Cut> {
-        let mut writing = pin!(writing);
-        loop {
-            let data = tokio::select! {
-                biased;
-                output = &mut writing => {
-                    self.held.remove(size);
-                    let _ = self.body.flow_control().release_capacity(size);
-                    return Ok(output);
-                }
-                data = self.body.data(), if !self.has_ended && self.held.share.is_some() => data,
-            };
-            match data {
-                Some(Ok(data)) => {
-                    self.held.add(data.len()).map_err(|Exceeded| Cut::Exceeded)?;
-                    self.waiting.push_back(data);
-                }
-                Some(Err(_)) => return Err(Cut::Reset),
-                None => self.has_ended = true,
-            }
-        }
+        self.reduce(0);
     }
 }
 
@@ -151,15 +137,12 @@ impl<'a> Incoming<'a> {
 mod tests {
     use super::*;
 
-    fn held(share: &Share) -> Held<'_> {
-        Held { share: Some(share), size: 0 }
-    }
-
     #[test]
     fn a_user_holds_a_quarter_and_all_together_the_limit() {
         let budget = Budget::new(100);
         let shares: Vec<_> =
             (0..5_u8).map(|user| budget.share(Bytes::copy_from_slice(&[user]))).collect();
+        let held = |share: &Share| Held::new(share.clone());
         let mut first = held(&shares[0]);
         assert_eq!((first.add(20), first.add(5)), (Ok(()), Ok(())));
         let same = budget.share(Bytes::from_static(&[0]));
@@ -173,7 +156,41 @@ mod tests {
         assert_eq!(held(&shares[4]).add(6), Err(Exceeded));
         assert_eq!(held(&shares[4]).add(5), Ok(()));
         drop((first, others));
-        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert!(budget.is_unused());
+    }
+
+    #[test]
+    fn memory_is_tight_before_it_is_exceeded() {
+        let budget = Budget::new(160);
+        let share = |user| budget.share(Bytes::from_static(user));
+        let (mut own, mut others) =
+            (Held::new(share(b"a")), [b"b", b"c", b"d"].map(|user| Held::new(share(user))));
+        assert_eq!((own.add(20), own.is_tight()), (Ok(()), false));
+        assert_eq!((own.add(1), own.is_tight()), (Ok(()), true));
+        own.remove(1);
+        for other in &mut others {
+            assert!(!own.is_tight());
+            assert_eq!(other.add(40), Ok(()));
+        }
+        assert!(own.is_tight());
+    }
+
+    #[test]
+    fn larger_windows_get_half_of_each_limit() {
+        let budget = Budget::new(160);
+        let share = |user| budget.share(Bytes::from_static(user));
+        let mut own = Held::new(share(b"a"));
+        assert!(own.extend(15) && own.extend(5) && !own.extend(1));
+        own.reduce(10);
+        assert!(own.extend(10) && !own.extend(1));
+        assert!(!Held::new(share(b"a")).extend(1));
+        let mut others = [b"b", b"c", b"d"].map(|user| Held::new(share(user)));
+        assert!(others.iter_mut().all(|other| other.extend(20)));
+        assert!(!Held::new(share(b"e")).extend(1));
+        drop(others);
+        assert!(Held::new(share(b"e")).extend(20));
+        drop(own);
+        assert!(budget.is_unused());
     }
 
     #[test]

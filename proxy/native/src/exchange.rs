@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream, SendStream};
+use h2::Reason;
 use http::StatusCode;
 use tokio::time::sleep;
 
-use crate::budget::Incoming;
+use crate::budget::Share;
 use crate::flow::Flow;
 use crate::hub::{End, HubState, OpenRequest};
+use crate::incoming::Incoming;
 use crate::link::HubLink;
+use crate::outgoing::Outgoing;
+use crate::windows::LARGEST_DOWN;
 use crate::wire;
 
 /// Reasons why a request ends before its response is complete.
@@ -42,9 +45,10 @@ pub trait User {
 }
 
 /// A packed request and its way. `answer`: how long the user waits for the response; None: it may
-/// take any time. `upgrade`: it asks for an upgrade.
+/// take any time. `upgrade`: it asks for an upgrade. `share`: memory in which its response waits.
 pub struct Asked {
     pub link: Arc<HubLink>,
+    pub share: Share,
     pub packed: Bytes,
     pub answer: Option<Duration>,
     pub upgrade: bool,
@@ -52,8 +56,8 @@ pub struct Asked {
 
 /// Both directions of a request. `to_agent` has ended unless it asks for an upgrade.
 pub struct Channel {
-    pub from_agent: RecvStream,
-    pub to_agent: SendStream<Bytes>,
+    pub from_agent: Incoming,
+    pub to_agent: Outgoing,
 }
 
 impl Asked {
@@ -61,6 +65,7 @@ impl Asked {
         let verdict = &request.verdict;
         Self {
             link: verdict.link.clone(),
+            share: verdict.share.clone(),
             packed: wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id),
             answer: Some(hub.settings.answer),
             upgrade: false,
@@ -78,11 +83,10 @@ pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result
 }
 
 async fn pass_response(
-    body: &mut RecvStream,
+    incoming: &mut Incoming,
     flow: &Flow,
     user: &mut impl User,
 ) -> Result<(), Stop> {
-    let mut incoming = Incoming::new(body, flow.share.as_ref());
     loop {
         let wanted = flow.ends_between_events();
         if wanted && user.is_between_events() {
@@ -136,7 +140,12 @@ async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel,
         biased;
         response = response => match response {
             Ok(response) => match response.status() {
-                StatusCode::OK => Ok(Channel { from_agent: response.into_body(), to_agent }),
+                StatusCode::OK => {
+                    let (body, windows) = (response.into_body(), asked.link.windows.clone());
+                    let to_agent = Outgoing::new(to_agent, windows.clone());
+                    let from_agent = Incoming::new(body, windows, asked.share, LARGEST_DOWN);
+                    Ok(Channel { from_agent, to_agent })
+                }
                 StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),
                 _ => Err(Stop::Failed),
             },

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::budget::Share;
 use crate::runtime::locked;
 
 #[derive(Default)]
@@ -17,16 +16,9 @@ pub struct Flow {
     ending: Mutex<Option<Bytes>>,
     between_events: AtomicBool,
     news: Notify,
-    /// None: the request has reserved the memory that its response may occupy.
-    pub share: Option<Share>,
 }
 
 impl Flow {
-    /// A request that has reserved no memory.
-    pub fn of(share: Share) -> Self {
-        Self { share: Some(share), ..Self::default() }
-    }
-
     /// Ends the request, with this response if none has begun.
     pub fn end(&self, response: Bytes) {
         *locked(&self.ending) = Some(response);

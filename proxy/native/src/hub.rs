@@ -17,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::accept::{Refused, accept_until, client_of};
 use crate::backend::Backend;
+use crate::budget::Budget;
 use crate::flow::Flow;
 use crate::link::{self, HubLinks};
 use crate::proxy_header::Network;
@@ -39,9 +40,8 @@ pub struct HubSettings {
     pub answer: Duration,
     pub stalled: Duration,
     pub max_connections: usize,
-    pub max_in_flight: usize,
-    /// Bytes that one response may occupy here.
-    pub window: u32,
+    /// Bytes that may wait here for slow readers.
+    pub memory: usize,
     /// Response to connections above `max_connections`.
     pub full: Bytes,
     /// Load balancers that name their clients with the PROXY protocol.
@@ -95,6 +95,7 @@ pub struct HubState {
     pub backends: Mutex<HashMap<u64, Arc<Backend>>>,
     pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
     pub splices: Splices,
+    pub budget: Arc<Budget>,
     pub ended: Mutex<Vec<Ended>>,
     pub refused: Mutex<Refused>,
     pub ids: AuditIds,
@@ -107,7 +108,8 @@ pub struct HubState {
 impl HubState {
     pub fn new(settings: HubSettings) -> Self {
         Self {
-            splices: Splices::new(settings.max_in_flight * settings.window as usize),
+            splices: Splices::default(),
+            budget: Budget::new(settings.memory),
             settings,
             verdicts: Verdicts::default(),
             links: HubLinks::default(),
@@ -138,7 +140,7 @@ impl HubState {
         let verdict = self.verdicts.find(head)?;
         let room = verdict.load.load(Ordering::Relaxed) < verdict.room;
         let free = room && verdict.link.is_open() && !*self.draining.borrow();
-        let free = free && locked(&self.open).len() < self.settings.max_in_flight;
+        let free = free && !verdict.share.is_tight();
         (free && locked(&self.ended).len() < MAX_ENDED).then_some(verdict)
     }
 
@@ -229,7 +231,7 @@ async fn serve_http1(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr
     let joined = http1::serve(hub.clone(), socket, source, tls, full).await;
     drop(open);
     if let Some((socket, link)) = joined {
-        Box::pin(link::carry(socket, link, hub.settings.window)).await;
+        Box::pin(link::carry(socket, link)).await;
     }
 }
 

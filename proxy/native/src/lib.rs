@@ -15,8 +15,10 @@ mod http1;
 mod http2;
 mod hub;
 mod inbox;
+mod incoming;
 mod link;
 mod observer;
+mod outgoing;
 mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
@@ -31,4 +33,6 @@ mod splice;
 mod tcp;
 mod tls_listener;
 mod verdicts;
+mod window;
+mod windows;
 mod wire;

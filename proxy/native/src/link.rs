@@ -7,23 +7,20 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use h2::{Ping, PingPong};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::gather::Gathering;
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link};
+use crate::windows::{LARGEST_DOWN, Windows};
 use crate::wire;
 
 /// First line of the request with which an agent joins.
 pub const REQUEST: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
 const TICKET: Duration = Duration::from_secs(30);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// As on the control link: a ping after 10 s, and dead after 25 s.
-const PING: Duration = Duration::from_secs(10);
-const PONG: Duration = Duration::from_secs(15);
 /// A frame costs memory beyond its content: h2 counts 256 bytes less the content of each small one
 /// that nobody has read. By default it derives the limit from the window, which has none here.
 const UNREAD_OVERHEAD: usize = 16 << 20;
@@ -36,6 +33,7 @@ pub struct HubLink {
     pub sender: Mutex<Option<SendRequest<Bytes>>>,
     /// Open requests that Python has handed over.
     pub spliced: AtomicUsize,
+    pub windows: Arc<Windows>,
     closed: AtomicBool,
     closing: Notify,
 }
@@ -108,9 +106,8 @@ impl HubLinks {
     }
 }
 
-/// Carries a data link to its end. No agent is trusted: `window` bounds what one of its responses
-/// may occupy here, and the caller bounds the number of open ones.
-pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
+/// Carries a data link to its end. No agent is trusted: one that ignores a window loses its link.
+pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>) {
     tune_link(socket.tcp());
     let accepting = async {
         socket.write_all(ACCEPTED).await.ok()?;
@@ -120,7 +117,7 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
     let gathering = Gathering::new(socket);
     let opening = async {
         h2::client::Builder::new()
-            .initial_window_size(window)
+            .initial_window_size(LARGEST_DOWN)
             // The windows of the streams bound it: one slow reader must not stop the others.
             .initial_connection_window_size((1 << 31) - 1)
             .data_frame_budget(UNREAD_OVERHEAD)
@@ -134,88 +131,255 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>, window: u32) {
     let opened = timeout(HANDSHAKE, gathering.in_turns(opening)).await;
     let Ok(Some((sender, mut connection))) = opened else { return };
     let pings = connection.ping_pong();
-    *locked(&link.sender) = Some(sender);
+    *locked(&link.sender) = Some(sender.clone());
     tokio::select! {
         _ = gathering.in_turns(connection) => {}
-        () = keep_alive(pings, PING, PONG) => {}
+        () = link.windows.keep_alive(pings) => {}
+        () = link.windows.overrun() => {}
+        _ = exchange_grants(&link.windows, sender) => {}
         () = link.closing.notified() => {}
     }
     link.close();
 }
 
-/// Sends a ping after each `pause`, because load balancers end connections without data; returns
-/// when no pong arrives within `wait`.
-async fn keep_alive(pings: Option<PingPong>, pause: Duration, wait: Duration) {
-    let Some(mut pings) = pings else { return std::future::pending().await };
-    loop {
-        sleep(pause).await;
-        if !matches!(timeout(wait, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
-            return;
-        }
+/// Opens the stream of grants; returns when the agent has ended it.
+async fn exchange_grants(windows: &Windows, sender: SendRequest<Bytes>) -> Option<()> {
+    let mut request = http::Request::new(());
+    *request.uri_mut() = http::Uri::from_static(wire::GRANTS_PATH);
+    let (response, mut to_agent) = sender.ready().await.ok()?.send_request(request, false).ok()?;
+    tokio::select! {
+        () = windows.send(&mut to_agent) => {}
+        () = async {
+            if let Ok(response) = response.await {
+                windows.receive(response.into_body()).await;
+            }
+        } => {}
     }
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{Budget, Share};
+    use crate::incoming::{Cut, Incoming};
+    use crate::outgoing::{Outgoing, send_data};
     use crate::tcp::Tcp;
+    use crate::window::FIRST;
+    use std::collections::VecDeque;
+    use std::future::pending;
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt, AsyncWrite};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+    use tokio::time::sleep;
 
-    const FRAMES: usize = 200_000;
+    const SIZE: usize = 12 << 20;
 
-    /// Serves one request with frames of one byte.
-    async fn flood(tcp: TcpStream) {
-        let mut connection = h2::server::handshake(tcp).await.unwrap();
-        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
-        let mut body = respond.send_response(http::Response::new(()), false).unwrap();
-        for _ in 0..FRAMES {
-            body.send_data(Bytes::from_static(b"a"), false).unwrap();
+    #[derive(Clone, Copy, PartialEq)]
+    enum Agent {
+        Honest,
+        /// Ignores its windows.
+        Greedy,
+        /// Sends frames of one byte.
+        Tiny,
+    }
+
+    fn body() -> Bytes {
+        (0..SIZE).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// Joins a control plane as an agent, and answers each request with the same body.
+    async fn serve(hub: SocketAddr, agent: Agent) {
+        let mut tcp = TcpStream::connect(hub).await.unwrap();
+        tcp.read_exact(&mut vec![0; ACCEPTED.len()]).await.unwrap();
+        let mut settings = h2::server::Builder::new();
+        settings.max_send_buffer_size(64 << 10);
+        let mut connection = settings.handshake::<_, Bytes>(tcp).await.unwrap();
+        let (windows, body) = (Arc::<Windows>::default(), body());
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let (windows, body) = (windows.clone(), body.clone());
+            tokio::spawn(async move {
+                let mut stream = respond.send_response(http::Response::new(()), false).unwrap();
+                let _ = match agent {
+                    _ if request.uri().path() == wire::GRANTS_PATH => {
+                        windows.exchange(request.into_body(), &mut stream).await;
+                        Ok(())
+                    }
+                    Agent::Honest => Outgoing::new(stream, windows).send(body, true).await,
+                    Agent::Greedy => send_data(&mut stream, body, true).await,
+                    Agent::Tiny => loop {
+                        if send_data(&mut stream, Bytes::from_static(b"a"), false).await.is_err() {
+                            break Err(());
+                        }
+                    },
+                };
+            });
         }
-        while connection.accept().await.is_some() {}
+    }
+
+    /// Opens a link; returns it with what ends after it.
+    async fn open(agent: Agent, delay: Option<Duration>) -> (Arc<HubLink>, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut address = listener.local_addr().unwrap();
+        if let Some(delay) = delay {
+            address = relay(address, delay).await;
+        }
+        tokio::spawn(serve(address, agent));
+        let link = Arc::new(HubLink::default());
+        let tcp = Tcp::new(listener.accept().await.unwrap().0);
+        let carried = tokio::spawn(carry(tcp, link.clone()));
+        while link.sender().is_none() || link.windows.round_trip().is_zero() {
+            tokio::task::yield_now().await;
+        }
+        (link, carried)
+    }
+
+    /// Returns the address of a line to another one, with a delay in each direction.
+    async fn relay(to: SocketAddr, delay: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let near = listener.accept().await.unwrap().0.into_split();
+            let far = TcpStream::connect(to).await.unwrap().into_split();
+            tokio::join!(delayed(near.0, far.1, delay), delayed(far.0, near.1, delay));
+        });
+        address
+    }
+
+    async fn delayed(
+        mut from: impl AsyncReadExt + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        delay: Duration,
+    ) {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let sending = async {
+            while let Some((due, data)) = receiver.recv().await {
+                sleep(due - Instant::now().min(due)).await;
+                let data: Vec<u8> = data;
+                if to.write_all(&data).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let reading = async move {
+            let mut piece = vec![0; 64 << 10];
+            while let Ok(size @ 1..) = from.read(&mut piece).await {
+                let _ = sender.send((Instant::now() + delay, piece[..size].to_vec()));
+            }
+        };
+        tokio::join!(sending, reading);
+    }
+
+    async fn ask(link: &HubLink, share: Share) -> Incoming {
+        let mut sender = link.sender().unwrap().ready().await.unwrap();
+        let (response, _) = sender.send_request(http::Request::new(()), true).unwrap();
+        let body = response.await.unwrap().into_body();
+        Incoming::new(body, link.windows.clone(), share, LARGEST_DOWN)
+    }
+
+    fn share(budget: &Arc<Budget>, user: &'static [u8]) -> Share {
+        budget.share(Bytes::from_static(user))
     }
 
     #[tokio::test]
-    async fn a_link_lives_as_long_as_its_agent_answers_pings() {
-        let moment = Duration::from_millis(1);
-        for answers in [true, false] {
-            let (ours, theirs) = tokio::io::duplex(1 << 16);
-            let (_sender, mut connection) = h2::client::handshake(ours).await.unwrap();
-            let pings = connection.ping_pong();
-            let carried = tokio::spawn(connection);
-            let agent = tokio::spawn(async move {
-                let mut theirs = h2::server::handshake(theirs).await.unwrap();
-                while answers && theirs.accept().await.is_some() {}
-                std::future::pending::<()>().await;
-            });
-            let wait = if answers { HANDSHAKE } else { moment };
-            let alive = timeout(100 * moment, keep_alive(pings, moment, wait)).await.is_err();
-            assert_eq!(alive, answers);
-            agent.abort();
-            carried.abort();
+    async fn a_download_over_a_long_line_gets_a_larger_window() {
+        let (budget, delay) = (Budget::new(256 << 20), Duration::from_millis(40));
+        let (link, _carried) = open(Agent::Honest, Some(delay)).await;
+        let mut incoming = ask(&link, share(&budget, b"ann")).await;
+        let mut received = Vec::new();
+        while let Some(data) = incoming.next().await.unwrap() {
+            received.extend_from_slice(&data);
+            incoming.write(data.len(), async {}).await.unwrap();
         }
+        assert!(received == body());
+        drop(incoming);
+        assert!(link.windows.usual() > 2 * FIRST && budget.is_unused());
+    }
+
+    #[tokio::test]
+    async fn slow_readers_hold_no_more_than_their_first_windows() {
+        let budget = Budget::new(256 << 20);
+        let (link, carried) = open(Agent::Honest, None).await;
+        let mut slow = VecDeque::new();
+        for _ in 0..64 {
+            let mut incoming = ask(&link, share(&budget, b"ann")).await;
+            let first = incoming.next().await.unwrap().unwrap();
+            slow.push_back((incoming, first.len()));
+        }
+        let mut others = Vec::new();
+        for (mut incoming, size) in slow {
+            others.push(tokio::spawn(async move { incoming.write(size, pending::<()>()).await }));
+        }
+        // Another reader is served meanwhile, to the end.
+        let mut incoming = ask(&link, share(&budget, b"bea")).await;
+        let mut size = 0;
+        while let Some(data) = incoming.next().await.unwrap() {
+            size += data.len();
+            incoming.write(data.len(), async {}).await.unwrap();
+        }
+        assert_eq!(size, SIZE);
+        drop(incoming);
+        assert!(budget.held() <= 64 * FIRST as usize, "{}", budget.held());
+        assert!(!carried.is_finished() && others.iter().all(|other| !other.is_finished()));
+        for other in &others {
+            other.abort();
+        }
+        for other in others {
+            let _ = other.await;
+        }
+        assert!(budget.is_unused());
+    }
+
+    #[tokio::test]
+    async fn slow_readers_of_one_user_end_at_the_share_and_others_go_on() {
+        let budget = Budget::new(8 << 20);
+        let (link, _carried) = open(Agent::Honest, None).await;
+        let mut slow = Vec::new();
+        for _ in 0..16 {
+            let mut incoming = ask(&link, share(&budget, b"ann")).await;
+            slow.push(tokio::spawn(async move {
+                let first = incoming.next().await?.unwrap_or_default();
+                incoming.write(first.len(), pending::<()>()).await
+            }));
+        }
+        while slow.iter().filter(|reader| reader.is_finished()).count() < 12 {
+            assert!(budget.held() <= (2 << 20) + (64 << 10));
+            tokio::task::yield_now().await;
+        }
+        let mut incoming = ask(&link, share(&budget, b"bea")).await;
+        while let Some(data) = incoming.next().await.unwrap() {
+            incoming.write(data.len(), async {}).await.unwrap();
+        }
+        for reader in slow {
+            if reader.is_finished() {
+                assert!(matches!(reader.await.unwrap(), Err(Cut::Exceeded)));
+            } else {
+                reader.abort();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_ignores_a_window_loses_its_link() {
+        let budget = Budget::new(256 << 20);
+        let (link, carried) = open(Agent::Greedy, None).await;
+        let mut incoming = ask(&link, share(&budget, b"ann")).await;
+        let first = incoming.next().await.unwrap().unwrap();
+        let cut = incoming.write(first.len(), pending::<()>()).await;
+        assert!(matches!(cut, Err(Cut::Overrun)));
+        assert!(budget.held() <= FIRST as usize);
+        timeout(HANDSHAKE, carried).await.unwrap().unwrap();
+        assert!(!link.is_open());
     }
 
     #[tokio::test]
     async fn an_agent_that_sends_tiny_frames_loses_its_link() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let agent = tokio::spawn(async move {
-            let mut tcp = TcpStream::connect(address).await.unwrap();
-            let mut accepted = vec![0; ACCEPTED.len()];
-            tokio::io::AsyncReadExt::read_exact(&mut tcp, &mut accepted).await.unwrap();
-            flood(tcp).await;
-        });
-        let link = Arc::new(HubLink::default());
-        let tcp = Tcp::new(listener.accept().await.unwrap().0);
-        let carried = tokio::spawn(carry(tcp, link.clone(), 512 << 10));
-        while link.sender().is_none() {
-            tokio::task::yield_now().await;
-        }
+        let (link, carried) = open(Agent::Tiny, None).await;
         let mut sender = link.sender().unwrap().ready().await.unwrap();
         let (response, _) = sender.send_request(http::Request::new(()), true).unwrap();
         // Nobody reads the body.
         let _body = response.await.unwrap();
         timeout(HANDSHAKE, carried).await.unwrap().unwrap();
-        agent.abort();
     }
 }

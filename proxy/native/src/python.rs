@@ -29,7 +29,7 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -58,8 +58,7 @@ impl NativeHub {
         answer: f64,
         stalled: f64,
         max_connections: usize,
-        max_in_flight: usize,
-        window: u32,
+        memory: usize,
         full: &[u8],
         proxy_protocol: Vec<String>,
         http2: bool,
@@ -72,8 +71,7 @@ impl NativeHub {
             answer: seconds(answer)?,
             stalled: seconds(stalled)?,
             max_connections,
-            max_in_flight,
-            window,
+            memory,
             full: Bytes::copy_from_slice(full),
             proxy_protocol: networks(proxy_protocol)?,
             http2,
@@ -160,9 +158,11 @@ impl NativeHub {
         room: usize,
     ) -> PyResult<u64> {
         let Some(link) = self.state.links.find(link) else { return Ok(0) };
+        let identity = Bytes::copy_from_slice(identity);
         let taught = Taught {
             head: Bytes::copy_from_slice(head),
-            identity: Bytes::copy_from_slice(identity),
+            share: self.state.budget.share(identity.clone()),
+            identity,
             before: Bytes::copy_from_slice(before),
             after: Bytes::copy_from_slice(after),
             head_request: before.starts_with(b"HEAD "),
@@ -290,7 +290,7 @@ impl NativeHub {
             head_request: before.starts_with(b"HEAD "),
             upgrade,
             keep_alive,
-            user: Bytes::copy_from_slice(user),
+            share: self.state.budget.share(Bytes::copy_from_slice(user)),
         };
         let Some(spliced) = Spliced::new(&self.state, order) else { return 0 };
         let number = spliced.number;

@@ -1,17 +1,17 @@
 //! The bytes of a connection that was upgraded, in both directions.
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::budget::{Incoming, Share};
 use crate::exchange::{Channel, Stop};
 use crate::flow::Flow;
+use crate::incoming::Incoming;
+use crate::outgoing::Outgoing;
 use crate::sockets::{Socket, read_piece};
 
 /// The user's side of an upgraded connection. `tls`: it cannot end one direction alone. `stalled`:
@@ -32,11 +32,10 @@ pub async fn splice_user<S: Socket>(
     let Channel { mut from_agent, mut to_agent } = channel;
     let (mut from_user, mut to_user) = tokio::io::split(user.socket);
     let down = async {
-        let mut incoming = Incoming::new(&mut from_agent, flow.share.as_ref());
-        while let Some(data) = incoming.next().await.map_err(|_| Stop::Failed)? {
+        while let Some(data) = from_agent.next().await.map_err(|_| Stop::Failed)? {
             flow.bytes_out.fetch_add(data.len() as u64, Ordering::Relaxed);
             let writing = timeout(user.stalled, write_all(&mut to_user, &data));
-            match incoming.write(data.len(), writing).await {
+            match from_agent.write(data.len(), writing).await {
                 Ok(Ok(Ok(()))) => {}
                 Ok(_) => return Err(Stop::UserLeft),
                 Err(_) => return Err(Stop::Failed),
@@ -48,7 +47,7 @@ pub async fn splice_user<S: Socket>(
         let mut data = user.received;
         loop {
             flow.bytes_in.fetch_add(data.len() as u64, Ordering::Relaxed);
-            if send(&mut to_agent, data, false).await.is_err() {
+            if to_agent.send(data, false).await.is_err() {
                 // The other direction says how it has ended.
                 return pending().await;
             }
@@ -60,7 +59,7 @@ pub async fn splice_user<S: Socket>(
                 return Stop::UserLeft;
             }
             if data.is_empty() {
-                let _ = to_agent.send_data(data, true);
+                let _ = to_agent.send(data, true).await;
                 return pending().await;
             }
         }
@@ -78,26 +77,21 @@ pub async fn splice_user<S: Socket>(
 pub async fn splice_server(
     socket: impl Socket,
     tls: bool,
-    (mut body, received): (RecvStream, Bytes),
-    stream: &mut SendStream<Bytes>,
-    share: &Share,
+    mut incoming: Incoming,
+    outgoing: &mut Outgoing,
 ) -> Result<(), ()> {
     let (mut from_server, mut to_server) = tokio::io::split(socket);
     let down = async {
         loop {
             let data = read_piece(&mut from_server).await.unwrap_or_default();
             let is_last = data.is_empty();
-            send(stream, data, is_last).await?;
+            outgoing.send(data, is_last).await?;
             if is_last {
                 return Ok(());
             }
         }
     };
     let up = async {
-        if write_all(&mut to_server, &received).await.is_err() {
-            return pending().await;
-        }
-        let mut incoming = Incoming::new(&mut body, Some(share));
         while let Some(data) = incoming.next().await.map_err(drop)? {
             let written = incoming.write(data.len(), write_all(&mut to_server, &data)).await;
             // If the API server takes no more, the other direction says how it has ended.
@@ -119,24 +113,4 @@ pub async fn splice_server(
 async fn write_all(to: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::Result<()> {
     to.write_all(data).await?;
     to.flush().await
-}
-
-/// Sends data as fast as the other side takes it. Err: it has reset the stream.
-pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) -> Result<(), ()> {
-    while !data.is_empty() {
-        stream.reserve_capacity(data.len());
-        while stream.capacity() == 0 {
-            poll_fn(|context| stream.poll_capacity(context)).await.ok_or(())?.map_err(drop)?;
-        }
-        let piece = data.split_to(stream.capacity().min(data.len()));
-        let is_last = end && data.is_empty();
-        stream.send_data(piece, is_last).map_err(drop)?;
-        if is_last {
-            return Ok(());
-        }
-    }
-    if end {
-        stream.send_data(Bytes::new(), true).map_err(drop)?;
-    }
-    Ok(())
 }

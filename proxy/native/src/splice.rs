@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use crate::backend::PythonConnection;
-use crate::budget::Budget;
+use crate::budget::Share;
 use crate::exchange::{Asked, Stop, User};
 use crate::flow::Flow;
 use crate::hub::{End, HubState};
@@ -50,18 +50,10 @@ pub struct Report {
     pub bytes_out: u64,
 }
 
+#[derive(Default)]
 pub struct Splices {
     pub reports: Inbox<Report>,
     pub open: Mutex<HashMap<u64, Arc<Flow>>>,
-    budget: Arc<Budget>,
-}
-
-impl Splices {
-    /// `memory`: bytes that may wait for slow readers.
-    pub fn new(memory: usize) -> Self {
-        let (reports, open) = (Inbox::default(), Mutex::default());
-        Self { reports, open, budget: Budget::new(memory) }
-    }
 }
 
 /// A request as Python hands it over, after it has read and written these numbers of bytes of its
@@ -75,14 +67,15 @@ pub struct Order {
     pub head_request: bool,
     pub upgrade: bool,
     pub keep_alive: bool,
-    pub user: Bytes,
+    /// Memory of the user in which the response waits.
+    pub share: Share,
 }
 
 impl Order {
     /// Takes the request to send.
     pub fn take(&mut self) -> Asked {
         let (link, packed) = (self.link.clone(), std::mem::take(&mut self.packed));
-        Asked { link, packed, answer: None, upgrade: self.upgrade }
+        Asked { link, share: self.share.clone(), packed, answer: None, upgrade: self.upgrade }
     }
 
     pub fn observer(&self) -> ResponseObserver {
@@ -112,7 +105,7 @@ impl Spliced {
             return None;
         }
         let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let flow = Arc::new(Flow::of(hub.splices.budget.share(order.user.clone())));
+        let flow = Arc::<Flow>::default();
         locked(&hub.splices.open).insert(number, flow.clone());
         let (hub, state) = (hub.clone(), State::Over(End::UserLeft));
         Some(Box::new(Self { hub, number, order, flow, status: 0, state }))
@@ -192,8 +185,7 @@ mod tests {
             answer: second,
             stalled: second,
             max_connections: 1,
-            max_in_flight: 1,
-            window: 1 << 16,
+            memory: 1 << 20,
             full: Bytes::new(),
             proxy_protocol: Vec::new(),
             http2: true,
@@ -204,7 +196,7 @@ mod tests {
         Arc::new(hub)
     }
 
-    fn order(link: &Arc<HubLink>) -> Order {
+    fn order(hub: &HubState, link: &Arc<HubLink>) -> Order {
         Order {
             read: 0,
             written: 0,
@@ -213,7 +205,7 @@ mod tests {
             head_request: false,
             upgrade: false,
             keep_alive: true,
-            user: Bytes::from_static(b"ann"),
+            share: hub.budget.share(Bytes::from_static(b"ann")),
         }
     }
 
@@ -224,8 +216,8 @@ mod tests {
     #[test]
     fn python_learns_how_a_request_ends_whoever_drops_it() {
         let (hub, link) = (hub(), Arc::default());
-        drop(Spliced::new(&hub, order(&link)));
-        let mut lost = Spliced::new(&hub, order(&link)).unwrap();
+        drop(Spliced::new(&hub, order(&hub, &link)));
+        let mut lost = Spliced::new(&hub, order(&hub, &link)).unwrap();
         assert_eq!(locked(&hub.splices.open).len(), 1);
         lost.state = State::Lost;
         drop(lost);
@@ -236,11 +228,12 @@ mod tests {
     #[test]
     fn a_link_has_room_for_reads_beside_them() {
         let (hub, link) = (hub(), Arc::default());
-        let mut open: Vec<_> = (0..MAX_ON_LINK).map(|_| Spliced::new(&hub, order(&link))).collect();
+        let mut open: Vec<_> =
+            (0..MAX_ON_LINK).map(|_| Spliced::new(&hub, order(&hub, &link))).collect();
         assert!(open.iter().all(Option::is_some));
-        assert!(Spliced::new(&hub, order(&link)).is_none());
-        assert!(Spliced::new(&hub, order(&Arc::default())).is_some());
+        assert!(Spliced::new(&hub, order(&hub, &link)).is_none());
+        assert!(Spliced::new(&hub, order(&hub, &Arc::default())).is_some());
         open.pop();
-        assert!(Spliced::new(&hub, order(&link)).is_some());
+        assert!(Spliced::new(&hub, order(&hub, &link)).is_some());
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::budget::Share;
 use crate::link::HubLink;
 use crate::runtime::locked;
 
@@ -30,6 +31,8 @@ pub struct Verdict {
     /// Response if the API server does not answer in time.
     pub late: Bytes,
     pub load: Load,
+    /// Memory of the user in which responses wait.
+    pub share: Share,
     /// Requests that the user may have open here on this path.
     pub room: usize,
     generation: u64,
@@ -45,6 +48,7 @@ pub struct Taught {
     pub lifetime: Duration,
     pub late: Bytes,
     pub user: String,
+    pub share: Share,
     pub room: usize,
 }
 
@@ -89,6 +93,7 @@ impl Verdicts {
             until: now + taught.lifetime,
             late: taught.late,
             load,
+            share: taught.share,
             room: taught.room,
             generation: self.generation.load(Ordering::Acquire),
         };

@@ -14,6 +14,8 @@ pub const PATH: &str = "/k8s/data-link";
 /// Path of a request that asks for an upgrade. Its body starts with the length of the packed
 /// request, and after the 101 it goes on with the user's bytes.
 pub const UPGRADE_PATH: &str = "/upgrade";
+/// Path of the stream on which both ends grant each other larger windows; see `windows`.
+pub const GRANTS_PATH: &str = "/grants";
 /// Status by which an agent leaves a request to the link that Python serves.
 pub const DECLINED: u16 = 421;
 
