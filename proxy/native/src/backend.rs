@@ -106,3 +106,68 @@ impl Drop for PythonConnection {
         locked(&self.hub.backends).remove(&self.number);
     }
 }
+
+#[cfg(test)]
+pub mod fake {
+    use std::path::PathBuf;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{UnixListener, UnixStream};
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+    use crate::wire;
+
+    /// Answers what was received of a connection; it may have ended.
+    type Answer = fn(&[u8], bool) -> Option<&'static [u8]>;
+
+    /// A server in the place of Python, which keeps what it got on each connection.
+    pub struct Python {
+        pub path: PathBuf,
+        connections: UnboundedReceiver<Vec<u8>>,
+    }
+
+    impl Python {
+        pub fn start(answer: Answer) -> Self {
+            let name = wire::hex(&wire::random().unwrap());
+            let name = format!("towline-{}", String::from_utf8_lossy(&name));
+            let path = std::env::temp_dir().join(name);
+            let listener = UnixListener::bind(&path).unwrap();
+            let (sender, connections) = unbounded_channel();
+            tokio::spawn(async move {
+                while let Ok((connection, _)) = listener.accept().await {
+                    tokio::spawn(serve(connection, answer, sender.clone()));
+                }
+            });
+            Self { path, connections }
+        }
+
+        /// Returns the bytes of the next connection that has ended, after its first line.
+        pub async fn next(&mut self) -> Vec<u8> {
+            self.connections.recv().await.unwrap()
+        }
+    }
+
+    impl Drop for Python {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    async fn serve(mut user: UnixStream, answer: Answer, ended: UnboundedSender<Vec<u8>>) {
+        let (mut line, mut received) = (Vec::new(), Vec::new());
+        while line.last() != Some(&b'\n') {
+            let Ok(byte) = user.read_u8().await else { return };
+            line.push(byte);
+        }
+        loop {
+            let has_ended = !matches!(user.read_buf(&mut received).await, Ok(1..));
+            if let Some(text) = answer(&received, has_ended) {
+                let _ = user.write_all(text).await;
+            }
+            if has_ended {
+                let _ = ended.send(received);
+                return;
+            }
+        }
+    }
+}

@@ -363,14 +363,15 @@ enum Passed {
     Aborted,
 }
 
-/// Says in the first head that the connection ends, if that is the final one.
-fn with_close(data: Bytes, status: u16) -> Bytes {
-    let line = data.windows(2).position(|two| two == b"\r\n").unwrap_or(data.len());
-    if data.get(9..12) != Some(status.to_string().as_bytes()) {
-        return data;
+/// Says in the final head that the connection ends; data begins with whole heads.
+fn with_close(data: Bytes) -> Bytes {
+    let mut head = 0;
+    while data.get(head + 9) == Some(&b'1') {
+        head = end_of_head(&data[head..]).map_or(data.len(), |end| head + end);
     }
-    let (line, rest) = data.split_at(line);
-    [line, b"\r\nConnection: close", rest].concat().into()
+    let end = data[head..].windows(2).position(|two| two == b"\r\n");
+    let (before, rest) = data.split_at(head + end.unwrap_or(0));
+    [before, b"\r\nConnection: close", rest].concat().into()
 }
 
 /// The response to one request.
@@ -397,13 +398,14 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
 
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let mut ready = self.observer.feed(data).map_err(|_| Stop::Failed)?;
-        if let Some(status) = self.observer.status
-            && !ready.is_empty()
-        {
-            if self.closes && !self.begun && !self.observer.upgraded {
-                ready = with_close(ready, status);
+        if !ready.is_empty() {
+            // Heads before the final one are passed on, but begin no response.
+            if self.observer.status.is_some() && !self.begun {
+                if self.closes && !self.observer.upgraded {
+                    ready = with_close(ready);
+                }
+                self.begun = true;
             }
-            self.begun = true;
             // Whoever has read bytes finds them counted.
             flow.bytes_out.fetch_add(ready.len() as u64, Ordering::Relaxed);
             let writing = async {
@@ -428,5 +430,116 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
 
     fn is_between_events(&self) -> bool {
         self.observer.is_between_events()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::fake;
+    use crate::exchange::User as _;
+    use crate::hub::HubState;
+    use crate::random::Random;
+    use crate::tcp::{Tcp, pair};
+    use tokio::io::AsyncReadExt;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const EARLY: &str = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n";
+    const REFUSED: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
+    const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\nraw";
+
+    /// What a user gets of a response that arrives in these pieces, and the bytes that count.
+    async fn passed_on(pieces: Vec<&[u8]>, closes: bool) -> (String, u64) {
+        let (near, mut far) = pair().await;
+        let (mut socket, mut received) = (Tcp::new(near), BytesMut::new());
+        let observer =
+            if closes { ResponseObserver::of_upgrade() } else { ResponseObserver::new(false) };
+        let mut answer = Answer {
+            stalled: SECOND,
+            socket: &mut socket,
+            received: &mut received,
+            observer,
+            closes,
+            begun: false,
+        };
+        let flow = Flow::default();
+        for piece in pieces {
+            let passed = answer.pass_on(Bytes::copy_from_slice(piece), &flow).await;
+            assert!(passed.is_ok());
+            assert_eq!(answer.begun, answer.observer.status.is_some());
+        }
+        drop(socket);
+        let mut text = String::new();
+        far.read_to_string(&mut text).await.unwrap();
+        (text, flow.bytes_out.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_user_gets_the_same_response_however_it_is_cut() {
+        let mut random = Random::new(2);
+        let closing = "Forbidden\r\nConnection: close";
+        for (text, closes, expected) in [
+            (format!("{EARLY}{REFUSED}"), false, format!("{EARLY}{REFUSED}")),
+            (
+                format!("{EARLY}{EARLY}{REFUSED}"),
+                true,
+                format!("{EARLY}{EARLY}{}", REFUSED.replace("Forbidden", closing)),
+            ),
+            (REFUSED.into(), true, REFUSED.replace("Forbidden", closing)),
+            (format!("{EARLY}{SWITCHED}"), true, format!("{EARLY}{SWITCHED}")),
+        ] {
+            for turn in 0..50 {
+                let limit = if turn == 0 { text.len() + 1 } else { 2 + random.below(text.len()) };
+                let pieces = random.cut(text.as_bytes(), limit);
+                let size = expected.len() as u64;
+                assert_eq!(passed_on(pieces, closes).await, (expected.clone(), size));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn python_gets_every_byte_of_a_user_however_it_is_cut() {
+        let mut random = Random::new(3);
+        let mut python = fake::Python::start(|_, has_ended| has_ended.then_some(b"answer"));
+        let hub = HubState::for_tests(&python.path);
+        for _ in 0..200 {
+            let mut sent = b"POST /a HTTP/1.1\r\nHost: b\r\nContent-Length: 9\r\n\r\ncontent\r\n\
+                GET /k8s/data-link HTTP/1.1\r\nAuthorization: Bearer c\r\n\r\n"
+                .to_vec();
+            random.mutate(&mut sent, b"\r\n: /0a\0\xff");
+            let (near, mut far) = pair().await;
+            let source = near.peer_addr().unwrap();
+            let socket = Tcp::new(near);
+            let served = tokio::spawn(serve(hub.clone(), socket, source, false, false));
+            for piece in random.cut(&sent, 40) {
+                far.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            far.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            far.read_to_end(&mut answer).await.unwrap();
+            assert!(served.await.unwrap().is_none());
+            assert_eq!((&answer[..], python.next().await), (&b"answer"[..], sent));
+        }
+    }
+
+    #[test]
+    fn only_a_ticket_in_a_whole_head_opens_a_link() {
+        let hub = HubState::for_tests("none".as_ref());
+        let mut random = Random::new(4);
+        for _ in 0..2_000 {
+            let (_, ticket) = hub.links.offer().unwrap();
+            let line = std::str::from_utf8(link::REQUEST).unwrap();
+            let good = format!("{line}Host: a\r\nAuthorization: Bearer {ticket}\r\n\r\n");
+            let mut bad = good.clone().into_bytes();
+            random.mutate(&mut bad, b"\r\n: 0a\0\xff");
+            let has_ticket = bad.windows(ticket.len()).any(|part| part == ticket.as_bytes());
+            let opened = hub.links.redeem(&bad).is_some();
+            assert!(has_ticket || !opened);
+            let cut = random.below(good.len());
+            assert!(hub.links.redeem(&good.as_bytes()[..cut]).is_none());
+            assert_eq!(hub.links.redeem(good.as_bytes()).is_some(), !opened);
+            assert!(hub.links.redeem(good.as_bytes()).is_none());
+        }
     }
 }

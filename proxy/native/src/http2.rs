@@ -402,3 +402,110 @@ impl Resets {
         self.left >= 0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::fake;
+    use crate::observer::end_of_head;
+    use crate::random::Random;
+    use crate::tcp::{Tcp, pair};
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    /// GET https://a/ with indexed fields, and a name that is not.
+    const FIELDS: &[u8] = b"\x82\x87\x84\x41\x01a\x40\x01b\x01c";
+
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let size = (payload.len() as u32).to_be_bytes();
+        [&size[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+
+    /// A frame that a client might send, or not.
+    fn any_frame(random: &mut Random) -> Vec<u8> {
+        let stream = random.below(12) as u32;
+        match random.below(8) {
+            0 | 1 => {
+                let flags = *random.choice(&[4, 5, 0, 0x25]);
+                let mut fields = FIELDS.to_vec();
+                if random.below(3) == 0 {
+                    random.mutate(&mut fields, b"\x82\x84\x40\x3f\xe1\xff");
+                }
+                frame(1, flags, 2 * stream + 1, &fields)
+            }
+            2 => frame(0, random.number() as u8 & 9, 2 * stream + 1, &random.bytes::<20>()),
+            3 => frame(3, 0, stream, &[0, 0, 0, 8]),
+            4 => frame(8, 0, stream, &random.bytes::<4>()),
+            5 => frame(4, 0, 0, &[&[0, random.below(7) as u8], &random.bytes::<4>()[..]].concat()),
+            6 => frame(6, 0, 0, &random.bytes::<8>()),
+            _ => {
+                let (kind, flags) = (random.below(11) as u8, random.number() as u8);
+                let payload = random.text(b"\0\x01\x82\xff", 30);
+                frame(kind, flags, stream, &payload)
+            }
+        }
+    }
+
+    async fn serve_pair(hub: &Arc<HubState>) -> (TcpStream, tokio::task::JoinHandle<()>) {
+        let (near, far) = pair().await;
+        let source = near.peer_addr().unwrap();
+        (far, tokio::spawn(serve(hub.clone(), Tcp::new(near), source, false)))
+    }
+
+    #[tokio::test]
+    async fn any_frames_end_a_stream_or_the_connection_alone() {
+        let python = fake::Python::start(|received, _| end_of_head(received).map(|_| OK));
+        let hub = HubState::for_tests(&python.path);
+        let mut random = Random::new(14);
+        for _ in 0..300 {
+            let (mut user, served) = serve_pair(&hub).await;
+            let mut sent = [PREFACE, &frame(4, 0, 0, &[])].concat();
+            for _ in 0..random.below(20) {
+                sent.extend(any_frame(&mut random));
+            }
+            if random.below(4) == 0 {
+                random.mutate(&mut sent, b"\0\x01\xff");
+            }
+            for piece in random.cut(&sent, 200) {
+                // It may have ended already.
+                let _ = user.write_all(piece).await;
+                tokio::task::yield_now().await;
+            }
+            let _ = user.shutdown().await;
+            let _ = user.read_to_end(&mut Vec::new()).await;
+            // A panic would be an error.
+            served.await.unwrap();
+            // Others are served.
+            let (user, served) = serve_pair(&hub).await;
+            let (sender, connection) = h2::client::handshake(user).await.unwrap();
+            let connection = tokio::spawn(connection);
+            let mut sender = sender.ready().await.unwrap();
+            let request = Request::get("https://a/").body(()).unwrap();
+            let (response, _) = sender.send_request(request, true).unwrap();
+            assert_eq!(response.await.unwrap().status(), 200);
+            connection.abort();
+            served.await.unwrap();
+        }
+        assert_eq!(hub.connections.load(std::sync::atomic::Ordering::Relaxed), 0);
+        assert!(locked(&hub.open).is_empty() && locked(&hub.backends).is_empty());
+    }
+
+    #[test]
+    fn only_so_many_streams_are_reset_in_any_time() {
+        let mut random = Random::new(15);
+        for _ in 0..50 {
+            let start = Instant::now();
+            let mut resets = Resets { left: RESETS, at: start };
+            let (mut now, mut allowed) = (start, 0_u32);
+            for _ in 0..2_000 {
+                now += Duration::from_millis(random.below(60) as u64);
+                allowed += u32::from(resets.take(now));
+                let most = RESETS + (now - start).as_secs_f64() * RESETS_A_SECOND;
+                assert!(f64::from(allowed) <= most + 1e-6);
+            }
+            assert!(f64::from(allowed) >= RESETS);
+        }
+    }
+}

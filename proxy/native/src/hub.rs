@@ -185,6 +185,26 @@ impl HubState {
     }
 }
 
+#[cfg(test)]
+impl HubState {
+    pub fn for_tests(backend: &std::path::Path) -> Arc<Self> {
+        let second = Duration::from_secs(1);
+        Arc::new(Self::new(HubSettings {
+            backend: backend.into(),
+            idle: 30 * second,
+            answer: second,
+            stalled: 30 * second,
+            max_connections: 100,
+            memory: 64 << 20,
+            full: Bytes::new(),
+            proxy_protocol: Vec::new(),
+            http2: true,
+            max_streams: 16,
+            max_head: 1 << 16,
+        }))
+    }
+}
+
 /// Accepts users until the hub stops to listen.
 pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
     accept_until(listener, hub.listening.subscribe(), |tcp, peer| {

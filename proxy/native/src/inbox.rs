@@ -73,6 +73,7 @@ fn wake(mut ours: &UnixStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn is_readable(inbox: &Inbox<u32>) -> bool {
         let (_, theirs) = inbox.sockets.get().unwrap();
@@ -80,6 +81,31 @@ mod tests {
         let read = (&mut &*theirs).read(&mut byte);
         // A byte that was looked at is put back.
         read.is_ok_and(|size| size > 0).then(|| wake(&inbox.sockets.get().unwrap().0)).is_some()
+    }
+
+    #[test]
+    fn no_order_of_puts_and_takes_loses_an_item_or_leaves_it_unseen() {
+        let (mut random, inbox) = (Random::new(10), Inbox::default());
+        inbox.descriptor().unwrap();
+        let (mut put, mut taken) = (0, 0);
+        for _ in 0..20_000 {
+            if random.below(3) > 0 {
+                assert!(inbox.put(put));
+                put += 1;
+            } else {
+                let items = inbox.take(random.below(3));
+                let size = items.len() as u32;
+                assert!(items.into_iter().eq(taken..taken + size));
+                taken += size;
+            }
+            assert_eq!(inbox.len() as u32, put - taken);
+            // It may also be readable without items.
+            assert!(taken == put || is_readable(&inbox));
+        }
+        // More wakes than its buffer holds.
+        assert!(put - taken > 1_000);
+        while !inbox.take(64).is_empty() {}
+        assert!(!is_readable(&inbox));
     }
 
     #[test]

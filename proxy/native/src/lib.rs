@@ -23,6 +23,8 @@ mod proxy_header;
 #[cfg(feature = "python")]
 mod python;
 mod questions;
+#[cfg(test)]
+mod random;
 mod raw;
 mod request_head;
 mod response_stream;

@@ -93,18 +93,12 @@ impl ResponseObserver {
             self.read_body(&data, parts)?;
             return Ok(data);
         }
-        let text = if self.partial.is_empty() {
-            data
-        } else {
-            self.partial.extend_from_slice(&data);
-            self.partial.split().freeze()
-        };
+        let Some(text) = self.with_partial(data)? else { return Ok(Bytes::new()) };
         let mut at = 0;
         while self.status.is_none() {
-            let Some(end) = end_of_head(&text[at..]) else {
-                if text.len() - at > MAX_HEAD {
-                    return Err(BadResponse("the response head is too long"));
-                }
+            let end = end_of_head(&text[at..]);
+            check_size(end.unwrap_or(text.len() - at))?;
+            let Some(end) = end else {
                 self.partial.extend_from_slice(&text[at..]);
                 return Ok(text.slice(..at));
             };
@@ -113,6 +107,21 @@ impl ResponseObserver {
         }
         self.read_body(&text.slice(at..), parts)?;
         Ok(text)
+    }
+
+    /// Returns the data after what was read of a head before; None: it does not end that head. No
+    /// byte is looked at again for each piece: an agent may send them one by one.
+    fn with_partial(&mut self, data: Bytes) -> Result<Option<Bytes>, BadResponse> {
+        if self.partial.is_empty() {
+            return Ok(Some(data));
+        }
+        let known = self.partial.len().saturating_sub(3);
+        self.partial.extend_from_slice(&data);
+        if end_of_head(&self.partial[known..]).is_some() {
+            return Ok(Some(self.partial.split().freeze()));
+        }
+        check_size(self.partial.len())?;
+        Ok(None)
     }
 
     /// Reports whether a stream of JSON lines is at the end of a line, and can be ended here.
@@ -359,6 +368,10 @@ fn lines_end_in_crlf(head: &[u8]) -> bool {
     })
 }
 
+fn check_size(head: usize) -> Result<(), BadResponse> {
+    if head > MAX_HEAD { Err(BadResponse("the response head is too long")) } else { Ok(()) }
+}
+
 /// Returns the size of the head at the start of `data`; None: it is incomplete.
 pub fn end_of_head(data: &[u8]) -> Option<usize> {
     data.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
@@ -367,6 +380,7 @@ pub fn end_of_head(data: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn observed(text: &[u8], piece: usize) -> Result<ResponseObserver, BadResponse> {
         let mut observer = ResponseObserver::new(false);
@@ -494,33 +508,31 @@ mod tests {
         assert!(observer.feed(Bytes::from_static(b"h")).is_err());
     }
 
-    /// A response with some bytes changed, removed or doubled.
-    fn mutated(random: &[u8; 16]) -> Vec<u8> {
-        let at = |place: usize| usize::from(random[place]);
-        let mut text = GOOD[at(0) % GOOD.len()].to_vec();
-        for change in random[1..].chunks_exact(3).take(1 + at(15) % 4) {
-            let place = usize::from(change[0]) % text.len();
-            match change[1] % 4 {
-                0 => text[place] = change[2],
-                1 => text.insert(place, b"\r\n:;, 0a\0\xff"[usize::from(change[2]) % 10]),
-                2 if text.len() > 1 => drop(text.remove(place)),
-                _ => text.extend_from_within(place..),
-            }
-        }
-        text
-    }
-
     #[test]
     fn no_change_of_a_response_is_read_in_two_ways() {
-        let (mut good, mut bad) = (0, 0);
+        let (mut random, mut good, mut bad) = (Random::new(1), 0, 0);
         for _ in 0..20_000 {
-            let random: [u8; 16] = crate::wire::random().unwrap();
-            let text = mutated(&random);
+            let mut text = random.choice(&GOOD).to_vec();
+            random.mutate(&mut text, b"\r\n:;, 0a\0\xff");
             let whole = observed(&text, text.len()).map(|seen| (seen.status, seen.complete)).ok();
-            let cut = observed(&text, 1 + usize::from(random[14]) % text.len());
+            let cut = observed(&text, 1 + random.below(text.len()));
             assert_eq!(cut.map(|seen| (seen.status, seen.complete)).ok(), whole);
             *if whole.is_some() { &mut good } else { &mut bad } += 1;
         }
         assert!(good > 1_000 && bad > 1_000, "{good} {bad}");
+    }
+
+    #[test]
+    fn a_head_has_a_largest_size_however_it_is_cut() {
+        let empty = "HTTP/1.1 200 OK\r\nA: \r\n\r\n".len();
+        for before in ["", "HTTP/1.1 103 Early Hints\r\n\r\n"] {
+            for more in [0, 1, 40_000] {
+                let value = "a".repeat(MAX_HEAD - empty + more);
+                let text = format!("{before}HTTP/1.1 200 OK\r\nA: {value}\r\n\r\n");
+                for piece in [1, 1 << 15, text.len() - 1, text.len()] {
+                    assert_eq!(observed(text.as_bytes(), piece).is_ok(), more == 0, "{piece}");
+                }
+            }
+        }
     }
 }

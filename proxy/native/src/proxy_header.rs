@@ -137,6 +137,7 @@ fn named<const SIZE: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     const V4: &[u8] = &[203, 0, 113, 9, 10, 0, 0, 1, 0x12, 0x67, 0x01, 0xbb];
 
@@ -237,20 +238,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_change_of_a_header_is_read_or_refused() {
-        let mut refused = 0;
+    async fn any_change_of_a_header_is_read_or_refused_however_it_is_cut() {
+        let (mut random, mut refused) = (Random::new(5), 0);
         for _ in 0..20_000 {
-            let random: [u8; 8] = crate::wire::random().unwrap();
-            let mut header = match random[0] % 3 {
-                0 => b"PROXY TCP4 203.0.113.9 10.0.0.1 4711 443\r\n".to_vec(),
-                1 => b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
-                _ => v2(PROXY, 0x11, &[V4, b"\x03\x00\x04abcd"].concat()),
-            };
-            for change in random[2..].chunks_exact(2).take(1 + usize::from(random[1] % 3)) {
-                let place = usize::from(change[0]) % header.len();
-                header[place] = change[1];
-            }
-            refused += usize::from(read(&mut header.as_slice()).await.is_err());
+            let mut text = random
+                .choice(&[
+                    b"PROXY TCP4 203.0.113.9 10.0.0.1 4711 443\r\n".to_vec(),
+                    b"PROXY TCP6 2001:db8::1 ::1 4711 443\r\n".to_vec(),
+                    b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
+                    v2(PROXY, 0x11, &[V4, b"\x03\x00\x04abcd"].concat()),
+                ])
+                .clone();
+            random.mutate(&mut text, b"\r\n :.09af\0\x11\x21\xff");
+            let mut whole = text.as_slice();
+            let client = read(&mut whole).await;
+            let size = text.len() - whole.len();
+            assert!(size <= MAX_V1.max(SIGNATURE.len() + 4 + MAX_V2));
+            let (cut, rest) = text.split_at(random.below(text.len()));
+            let mut pieces = cut.chain(rest);
+            assert_eq!(read(&mut pieces).await, client);
+            let (left, more) = pieces.into_inner();
+            assert_eq!(text.len() - left.len() - more.len(), size);
+            refused += usize::from(client.is_err());
         }
         assert!((1_000..20_000).contains(&refused), "{refused}");
     }

@@ -83,7 +83,8 @@ impl Drop for Asked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::pin::pin;
+    use crate::random::Random;
+    use std::pin::{Pin, pin};
     use std::task::Poll;
 
     use std::future::{Future, poll_fn};
@@ -140,6 +141,60 @@ mod tests {
         questions.inbox.take(MAX_WAITING);
         let mut asked = pin!(questions.ask(&packed, id, false));
         assert!(poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await);
+    }
+
+    #[tokio::test]
+    async fn each_question_gets_its_own_answer_in_any_order() {
+        let (mut random, questions) = (Random::new(13), Questions::default());
+        questions.inbox.descriptor().unwrap();
+        let packed = packed();
+        let mut asked = Vec::new();
+        let mut open: Vec<(Question, u64)> = Vec::new();
+        for step in 0..5_000_u64 {
+            // Otherwise tokio holds this task back.
+            tokio::task::yield_now().await;
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&step.to_be_bytes());
+            match random.below(4) {
+                0 | 1 => {
+                    let mut question = Box::pin(questions.ask(&packed, id, false));
+                    let is_waiting = poll(question.as_mut()).await.is_none();
+                    assert_eq!(is_waiting, asked.len() < MAX_WAITING);
+                    if is_waiting {
+                        asked.push((step, question));
+                    }
+                }
+                2 if !asked.is_empty() => {
+                    drop(asked.swap_remove(random.below(asked.len())));
+                }
+                _ => {
+                    for taken in questions.inbox.take(random.below(5)) {
+                        let number = u64::from_be_bytes(*taken.id.first_chunk().unwrap());
+                        open.push((taken, number));
+                    }
+                    if open.is_empty() {
+                        continue;
+                    }
+                    let (question, step) = open.swap_remove(random.below(open.len()));
+                    let answer = random.choice(&[None, Some(step)]).map(|step| step.to_string());
+                    questions.answer(question.number, answer.clone().map(Bytes::from));
+                    if let Some(place) = asked.iter().position(|(own, _)| *own == step) {
+                        let (_, mut question) = asked.swap_remove(place);
+                        let got = poll(question.as_mut()).await;
+                        assert_eq!(got, Some(answer.map(Bytes::from)));
+                    }
+                }
+            }
+            assert_eq!(locked(&questions.waiting).len(), asked.len());
+        }
+    }
+
+    async fn poll<F: Future>(mut question: Pin<&mut F>) -> Option<F::Output> {
+        poll_fn(|context| match question.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
     }
 
     #[tokio::test]

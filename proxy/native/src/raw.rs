@@ -114,3 +114,106 @@ async fn write_all(to: &mut (impl AsyncWrite + Unpin), data: &[u8]) -> std::io::
     to.write_all(data).await?;
     to.flush().await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use crate::random::Random;
+    use crate::tcp::{Tcp, pair};
+    use crate::windows::{LARGEST_DOWN, LARGEST_UP, Windows};
+    use std::sync::Arc;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    /// Says and hears bytes in pieces of any size; returns what it heard.
+    async fn talk(tcp: &mut TcpStream, says: &[u8], hears: usize, seed: u64) -> Vec<u8> {
+        let (mut random, mut heard) = (Random::new(seed), Vec::new());
+        let (mut from, mut to) = tcp.split();
+        let pieces = random.cut(says, 100_000);
+        let saying = async {
+            for piece in pieces {
+                to.write_all(piece).await.unwrap();
+            }
+        };
+        let hearing = async {
+            while heard.len() < hears {
+                let mut piece = vec![0; 1 + random.below(200_000)];
+                let size = from.read(&mut piece).await.unwrap();
+                assert!(size > 0);
+                heard.extend_from_slice(&piece[..size]);
+            }
+        };
+        tokio::join!(saying, hearing);
+        heard
+    }
+
+    /// Both ends of a stream of a data link.
+    async fn stream(budget: &Arc<Budget>) -> (Channel, Incoming, Outgoing) {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let (mut hub, mut agent) = (h2::client::Builder::new(), h2::server::Builder::new());
+        hub.initial_window_size(LARGEST_DOWN).initial_connection_window_size(1 << 30);
+        agent.initial_window_size(LARGEST_UP).initial_connection_window_size(1 << 30);
+        let (hub, agent) =
+            tokio::join!(hub.handshake::<_, Bytes>(near), agent.handshake::<_, Bytes>(far));
+        let ((sender, connection), mut agent) = (hub.unwrap(), agent.unwrap());
+        tokio::spawn(connection);
+        let mut sender = sender.ready().await.unwrap();
+        let (grants, mut grants_up) = sender.send_request(http::Request::new(()), false).unwrap();
+        let (response, to_agent) = sender.send_request(http::Request::new(()), false).unwrap();
+        let (near, far) = (Arc::<Windows>::default(), Arc::<Windows>::default());
+        let (request, mut respond) = agent.accept().await.unwrap().unwrap();
+        let mut grants_down = respond.send_response(http::Response::new(()), false).unwrap();
+        let windows = far.clone();
+        tokio::spawn(async move { windows.exchange(request.into_body(), &mut grants_down).await });
+        let (request, mut respond) = agent.accept().await.unwrap().unwrap();
+        let from_hub = request.into_body();
+        let to_hub = respond.send_response(http::Response::new(()), false).unwrap();
+        tokio::spawn(async move { while agent.accept().await.is_some() {} });
+        let (windows, grants) = (near.clone(), grants.await.unwrap().into_body());
+        tokio::spawn(async move { windows.exchange(grants, &mut grants_up).await });
+        let share = budget.share(Bytes::from_static(b"ann"));
+        let from_agent = response.await.unwrap().into_body();
+        let channel = Channel {
+            from_agent: Incoming::new(from_agent, near.clone(), share.clone(), LARGEST_DOWN),
+            to_agent: Outgoing::new(to_agent, near),
+        };
+        let incoming = Incoming::new(from_hub, far.clone(), share, LARGEST_UP);
+        (channel, incoming, Outgoing::new(to_hub, far))
+    }
+
+    #[tokio::test]
+    async fn both_sides_get_the_same_bytes_however_they_are_cut() {
+        for seed in 0..8 {
+            let mut random = Random::new(100 + seed);
+            let mut says = || -> Vec<u8> {
+                (0..random.below(3 << 20)).map(|_| random.number() as u8).collect()
+            };
+            let (first, user_says, server_says) = (says(), says(), says());
+            let first = Bytes::from(first).split_to(9.min(1 + seed as usize));
+            let (mut user, near) = pair().await;
+            let (mut server, far) = pair().await;
+            let budget = Budget::new(64 << 20);
+            let (channel, incoming, mut outgoing) = stream(&budget).await;
+            let received = first.clone();
+            let hub = tokio::spawn(async move {
+                let (mut socket, stalled) = (Tcp::new(near), Duration::from_secs(30));
+                let user = RawUser { socket: &mut socket, received, tls: false, stalled };
+                splice_user(user, channel, &Flow::default()).await.is_ok()
+            });
+            let agent = tokio::spawn(async move {
+                splice_server(Tcp::new(far), false, incoming, &mut outgoing).await
+            });
+            let all = [&first[..], &user_says].concat();
+            let (heard_by_user, heard_by_server) = tokio::join!(
+                talk(&mut user, &user_says, server_says.len(), 2 * seed),
+                talk(&mut server, &server_says, all.len(), 2 * seed + 1),
+            );
+            assert!(heard_by_user == server_says && heard_by_server == all);
+            drop(server);
+            assert!(hub.await.unwrap() && agent.await.unwrap() == Ok(()));
+            assert_eq!(user.read(&mut [0]).await.unwrap(), 0);
+            assert!(budget.is_unused());
+        }
+    }
+}

@@ -110,7 +110,7 @@ fn write_framing(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
+    use crate::random::Random;
 
     fn parts(method: &str, target: &str, fields: &[(&str, &[u8])]) -> request::Parts {
         let mut request = http::Request::builder().method(method).uri(target);
@@ -194,33 +194,70 @@ mod tests {
         assert_eq!(&head[..], b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n");
     }
 
-    /// Text of characters that matter to a parser.
-    fn text(choice: &[u8]) -> Vec<u8> {
-        const CHARACTERS: &[u8] = b"abZ09 \t:;,=/?#%@*\"{}\r\n\0\x7f\xc3\xa9";
-        choice.iter().map(|byte| CHARACTERS[usize::from(*byte) % CHARACTERS.len()]).collect()
+    /// Characters that matter to a parser.
+    const CHARACTERS: &[u8] = b"abZ09 \t:;,=/?#%@*\"{}\r\n\0\x7f\xc3\xa9";
+    const NAMES: [&str; 9] = [
+        "x-any",
+        "host",
+        "cookie",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "te",
+        "authorization",
+        "expect",
+    ];
+
+    /// A request of any fields; None: no HTTP/2 library would pass it on.
+    fn any_request(random: &mut Random) -> Option<request::Parts> {
+        let authority = random.choice(&["", "https://a.example", "https://a@b", "https://c:1"]);
+        let path = [authority.as_bytes(), b"/", &random.text(CHARACTERS, 8)].concat();
+        let method = Method::from_bytes(&random.text(b"GETPOS \r-", 6)).ok()?;
+        let mut request = http::Request::builder().method(method).uri(&path[..]);
+        for _ in 0..random.below(6) {
+            let value = match random.below(3) {
+                0 => random.text(b"0159", 4),
+                1 => b"a.example".to_vec(),
+                _ => random.text(CHARACTERS, 12),
+            };
+            let value = HeaderValue::from_bytes(&value).ok()?;
+            request = request.header(*random.choice(&NAMES), value);
+        }
+        Some(request.body(()).ok()?.into_parts().0)
     }
 
     #[test]
     fn any_head_that_is_written_is_read_as_it_was_meant() {
-        let mut read = 0;
-        for _ in 0..20_000 {
-            let random: [u8; 24] = wire::random().unwrap();
-            let (value, path) = random.split_at(usize::from(random[0] % 20));
-            let path = text(&path[..path.len().min(usize::from(random[1] % 8))]);
-            let Ok(value) = HeaderValue::from_bytes(&text(value)) else { continue };
-            let Ok(path) = http::Uri::try_from([b"/", &path[..]].concat()) else { continue };
-            let request = http::Request::builder().uri(path).header("x-any", value);
-            let (request, ()) = request.body(()).unwrap().into_parts();
-            let Ok((head, _)) = write(&request, true) else { continue };
-            let mut fields = [httparse::EMPTY_HEADER; 4];
+        let (mut random, mut read) = (Random::new(6), 0);
+        for _ in 0..50_000 {
+            let Some(request) = any_request(&mut random) else { continue };
+            let ended = random.below(2) == 0;
+            let Ok((head, framing)) = write(&request, ended) else { continue };
+            let mut fields = [httparse::EMPTY_HEADER; 16];
             let mut parsed = httparse::Request::new(&mut fields);
             assert_eq!(parsed.parse(&head).unwrap().unwrap(), head.len());
+            assert_eq!(parsed.method.unwrap(), request.method.as_str());
             assert_eq!(parsed.path.unwrap(), request.uri.path_and_query().unwrap().as_str());
-            let [field] = &*parsed.headers else { panic!("{head:?}") };
-            assert_eq!(field.name, "x-any");
-            assert_eq!(field.value, request.headers["x-any"].as_bytes().trim_ascii());
+            let values = |name: &str| -> Vec<&[u8]> {
+                let same = parsed.headers.iter().filter(|field| field.name == name);
+                same.map(|field| field.value).collect()
+            };
+            for name in ["x-any", "authorization", "expect"] {
+                let meant = request.headers.get_all(name).iter();
+                let meant: Vec<_> = meant.map(|value| value.as_bytes().trim_ascii()).collect();
+                assert_eq!(values(name), meant);
+            }
+            assert!(values("connection").is_empty() && values("te").is_empty());
+            let (lengths, chunks) = (values("content-length"), values("transfer-encoding"));
+            assert!(lengths.len() <= 1 && lengths.iter().all(|length| !length.is_empty()));
+            assert_eq!(chunks.len(), usize::from(framing == Framing::Chunked));
+            assert!(chunks.is_empty() || lengths.is_empty() && !ended);
+            assert!(values("cookie").len() <= 1);
+            if let Some(authority) = request.uri.authority() {
+                assert_eq!(values("host"), [authority.as_str().as_bytes()]);
+            }
             read += 1;
         }
-        assert!(read > 100, "{read}");
+        assert!(read > 2_000, "{read}");
     }
 }

@@ -174,26 +174,10 @@ impl<U: User> User for HandedOver<'_, U> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::HubSettings;
-    use std::time::Duration;
-
     fn hub() -> Arc<HubState> {
-        let second = Duration::from_secs(1);
-        let hub = HubState::new(HubSettings {
-            backend: "none".into(),
-            idle: second,
-            answer: second,
-            stalled: second,
-            max_connections: 1,
-            memory: 1 << 20,
-            full: Bytes::new(),
-            proxy_protocol: Vec::new(),
-            http2: true,
-            max_streams: 1,
-            max_head: 1 << 16,
-        });
+        let hub = HubState::for_tests("none".as_ref());
         hub.splices.reports.descriptor().unwrap();
-        Arc::new(hub)
+        hub
     }
 
     fn order(hub: &HubState, link: &Arc<HubLink>) -> Order {

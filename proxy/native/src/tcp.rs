@@ -84,17 +84,26 @@ impl AsyncWrite for Tcp {
     }
 }
 
+/// Two ends of a connection.
+#[cfg(test)]
+pub async fn pair() -> (TcpStream, TcpStream) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let far = listener.accept().await.unwrap().0;
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
+    (near, far)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
 
     #[tokio::test]
     async fn all_bytes_arrive_in_order_however_few_are_read_at_a_time() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut receiver = Tcp::new(listener.accept().await.unwrap().0);
+        let (mut sender, receiver) = pair().await;
+        let mut receiver = Tcp::new(receiver);
         let sent: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
         let copy = sent.clone();
         let sending = tokio::spawn(async move {

@@ -108,7 +108,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
+    use crate::random::Random;
     use std::collections::VecDeque;
 
     const LARGEST: u64 = 8 << 20;
@@ -247,11 +247,12 @@ mod tests {
 
     #[test]
     fn no_order_of_events_grants_more_than_the_window_beyond_what_was_written() {
+        let mut random = Random::new(12);
         for _ in 0..2_000 {
             let mut now = Instant::now();
             let mut window = Window::new(LARGEST, now);
             let (mut granted, mut waiting, mut extra) = (FIRST, 0_u64, 0_u64);
-            for step in wire::random::<96>().unwrap().as_chunks::<3>().0 {
+            for step in random.bytes::<96>().as_chunks::<3>().0 {
                 let arrived = (granted - window.received).min(u64::from(step[0]) << 13);
                 window.receive(arrived as usize).unwrap();
                 waiting += arrived;

@@ -195,7 +195,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
+    use crate::random::Random;
 
     fn records(windows: &Windows, grants: &[(u32, u64)]) -> Bytes {
         grants.iter().for_each(|(stream, total)| windows.grant(*stream, *total));
@@ -223,12 +223,12 @@ mod tests {
     fn any_bytes_lower_no_limit_and_leave_less_than_a_record() {
         let windows = Windows::default();
         let limit = windows.limit(0);
-        let mut received = BytesMut::new();
+        let (mut random, mut received) = (Random::new(11), BytesMut::new());
         for _ in 0..10_000 {
             let before = limit.total();
-            let mut bytes: [u8; 17] = wire::random().unwrap();
+            let mut bytes = random.bytes::<16>();
             bytes[..4].fill(0);
-            received.extend_from_slice(&bytes[..usize::from(bytes[16]) % 17]);
+            received.extend_from_slice(&bytes[..random.below(17)]);
             windows.read_records(&mut received);
             assert!(received.len() < RECORD && limit.total() >= before);
         }

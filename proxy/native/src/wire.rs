@@ -107,6 +107,49 @@ impl AuditIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn any_request_is_unpacked_as_it_was_packed_however_it_is_cut() {
+        let mut random = Random::new(8);
+        for _ in 0..2_000 {
+            let [identity, before, after] =
+                std::array::from_fn(|_| random.text(b"a:\r\n\0\xff", 90));
+            let id = random.bytes();
+            let sent = prefixed(&pack(&identity, &before, &after, &id));
+            let mut received = BytesMut::new();
+            let mut taken = None;
+            for piece in random.cut(&sent, 60) {
+                assert!(taken.is_none());
+                received.extend_from_slice(piece);
+                taken = take_prefixed(&mut received).unwrap();
+            }
+            let mut packed = taken.unwrap();
+            assert!(received.is_empty());
+            assert_eq!(take_id(&mut packed), Some(id));
+            assert_eq!(parts(&packed), Some((&identity[..], &before[..], &after[..])));
+            assert_eq!(&packed[..], &pack(&identity, &before, &after, &[0; 16])[..]);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_packed_request_wait_for_more_or_are_refused() {
+        let mut random = Random::new(9);
+        for _ in 0..20_000 {
+            let mut received = BytesMut::from(&random.bytes::<40>()[..]);
+            received[..2].fill(0);
+            received.truncate(random.below(41));
+            let before = received.len();
+            if let Some(Some(mut packed)) = take_prefixed(&mut received) {
+                assert_eq!(4 + packed.len() + received.len(), before);
+                let id = take_id(&mut packed);
+                assert_eq!(id.is_some(), packed.len() >= FIXED);
+                assert!(parts(&packed).is_none() || id.is_some());
+            } else {
+                assert_eq!(received.len(), before);
+            }
+        }
+    }
 
     #[test]
     fn a_packed_request_is_taken_however_it_is_cut() {
@@ -129,11 +172,11 @@ mod tests {
         let packed = pack(b"identity", b"before", b"after", &[7; 16]);
         let expected: (&[u8], &[u8], &[u8]) = (b"identity", b"before", b"after");
         assert_eq!(parts(&packed), Some(expected));
+        let mut random = Random::new(7);
         for _ in 0..20_000 {
-            let random: [u8; 8] = random().unwrap();
             let mut changed = packed.to_vec();
-            changed[usize::from(random[0]) % 8] = random[1];
-            changed.truncate(usize::from(random[2]) % (packed.len() + 1));
+            changed[random.below(8)] = random.number() as u8;
+            changed.truncate(random.below(packed.len() + 1));
             if let Some((identity, before, after)) = parts(&changed) {
                 let size = FIXED + identity.len() + before.len() + after.len();
                 assert_eq!(size, changed.len());
