@@ -7,6 +7,7 @@ from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.model.flow import ServiceExport, ServiceImport
 from controlplane.configuration.model.overrides import ContextOverride
 from controlplane.platform.ports import Ids, NamedRows, ProjectRows, Rows
+from controlplane.services.ports import ServiceRows
 
 
 class ContextStore(NamedRows[ServiceContext], ProjectRows[ServiceContext], Protocol):
@@ -19,21 +20,15 @@ class ContextStore(NamedRows[ServiceContext], ProjectRows[ServiceContext], Proto
         return await self.select(id=ids, by_reference=False)
 
 
-class ServiceExportStore(Rows[ServiceExport], Protocol):
+class ServiceExportStore(ServiceRows[ServiceExport], Protocol):
     """Values that services export."""
 
     async def named(self, service_id: str, name: str) -> ServiceExport | None:
         return await self.find(service_id=service_id, name=name)
 
-    async def of_services(self, services: Ids) -> list[ServiceExport]:
-        return await self.select(service_id=services)
 
-
-class ServiceImportStore(Rows[ServiceImport], Protocol):
+class ServiceImportStore(ServiceRows[ServiceImport], Protocol):
     """Values that services import."""
-
-    async def of_services(self, services: Ids) -> list[ServiceImport]:
-        return await self.select(service_id=services)
 
     async def of_sources(self, sources: Ids) -> list[ServiceImport]:
         return await self.select(source_id=sources)

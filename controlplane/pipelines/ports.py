@@ -1,7 +1,7 @@
 """Ports of pipelines: what its operations need of the store and of the world."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from controlplane.pipelines.model.records import (
     Measurement,
@@ -12,23 +12,27 @@ from controlplane.pipelines.model.records import (
     PipelineTrigger,
 )
 from controlplane.platform.ports import Ids, NamedRows, ProjectRows, Rows
+from controlplane.services.ports import ServiceRows
+
+T = TypeVar("T")
 
 
 class PipelineStore(NamedRows[PipelineRecord], ProjectRows[PipelineRecord], Protocol):
     """Pipelines and the states of their engines."""
 
 
-class PipelineServiceStore(Rows[PipelineService], Protocol):
+class PipelineRows(Rows[T], Protocol[T]):
+    """Rows that belong to a pipeline."""
+
+    async def of_pipeline(self, pipeline_id: str) -> list[T]:
+        return await self.select(pipeline_id=pipeline_id)
+
+
+class PipelineServiceStore(PipelineRows[PipelineService], ServiceRows[PipelineService], Protocol):
     """Services that each stage holds."""
 
     async def changing(self) -> list[PipelineService]:
         return await self.select(changing=True)
-
-    async def of_pipeline(self, pipeline_id: str) -> list[PipelineService]:
-        return await self.select(pipeline_id=pipeline_id)
-
-    async def of_services(self, services: Ids) -> list[PipelineService]:
-        return await self.select(service_id=services)
 
     async def promoted(self, services: Ids) -> list[PipelineService]:
         return await self.select(service_id=services, promoted=True)
@@ -37,28 +41,19 @@ class PipelineServiceStore(Rows[PipelineService], Protocol):
         await self.change(id, promoted=promoted)
 
 
-class PipelineEventStore(Rows[PipelineEvent], Protocol):
+class PipelineEventStore(PipelineRows[PipelineEvent], Protocol):
     """Events of pipelines."""
 
-    async def of_pipeline(self, pipeline_id: str) -> list[PipelineEvent]:
-        return await self.select(pipeline_id=pipeline_id)
 
-
-class PipelineGateStore(Rows[PipelineGate], Protocol):
+class PipelineGateStore(PipelineRows[PipelineGate], Protocol):
     """Gates by the rows that answer them."""
-
-    async def of_pipeline(self, pipeline_id: str) -> list[PipelineGate]:
-        return await self.select(pipeline_id=pipeline_id)
 
     async def set_measured(self, id: str, measured: Sequence[Measurement]) -> None:
         await self.change(id, measured=measured)
 
 
-class PipelineTriggerStore(Rows[PipelineTrigger], Protocol):
+class PipelineTriggerStore(PipelineRows[PipelineTrigger], Protocol):
     """Triggers of pipelines."""
-
-    async def of_pipeline(self, pipeline_id: str) -> list[PipelineTrigger]:
-        return await self.select(pipeline_id=pipeline_id)
 
     async def set_webhook(self, id: str, sealed: bytes | None) -> None:
         await self.change(id, sealed_webhook=sealed)

@@ -31,7 +31,15 @@ from core.spec.objects import ObjectRef
 from core.spec.sync import Removal
 
 P = TypeVar("P")
+T = TypeVar("T")
 ReplacePart = Callable[[OperationContext, Transaction, Actor, Service, P], Awaitable[bool]]
+
+
+class ServiceRows(Rows[T], Protocol[T]):
+    """Rows that belong to services."""
+
+    async def of_services(self, services: Ids) -> list[T]:
+        return await self.select(service_id=services)
 
 
 class ComponentStore(ReadableRows[Component], Protocol):
@@ -203,11 +211,8 @@ class RenderStateStore(ReadableRows[RenderState], Protocol):
         return await self.select(repository_id=repository_id, id=ids)
 
 
-class ServiceSourceStore(Rows[ServiceSource], Protocol):
+class ServiceSourceStore(ServiceRows[ServiceSource], Protocol):
     """Further sources of services."""
-
-    async def of_services(self, services: Ids) -> list[ServiceSource]:
-        return await self.select(service_id=services)
 
     async def prefetch_services(self, services: Ids) -> None:
         """Reads what `of_services` returns for one service at a time later."""
@@ -223,11 +228,8 @@ class ServiceSourceStore(Rows[ServiceSource], Protocol):
         await self.change(id, sha=sha, tree=tree)
 
 
-class RevisionStore(Rows[Revision], Protocol):
+class RevisionStore(ServiceRows[Revision], Protocol):
     """Revisions of services."""
-
-    async def of_services(self, services: Ids) -> list[Revision]:
-        return await self.select(service_id=services)
 
     async def with_digest(self, services: Ids, digest: str) -> list[Revision]:
         return await self.select(service_id=services, digest=digest)
@@ -259,11 +261,8 @@ class LedgerStore(AppendOnlyRows[LedgerEntry], Protocol):
         )
 
 
-class SecretUseStore(Rows[SecretUse], Protocol):
+class SecretUseStore(ServiceRows[SecretUse], Protocol):
     """Secrets that services use."""
-
-    async def of_services(self, services: Ids) -> list[SecretUse]:
-        return await self.select(service_id=services)
 
     async def of_secret(self, secret_id: str) -> list[SecretUse]:
         return await self.select(secret_id=secret_id)
@@ -278,11 +277,8 @@ class SecretUseStore(Rows[SecretUse], Protocol):
         return await self.select(pinned=False)
 
 
-class ContextBindingStore(Rows[ContextBinding], Protocol):
+class ContextBindingStore(ServiceRows[ContextBinding], Protocol):
     """Contexts that services use."""
-
-    async def of_services(self, services: Ids) -> list[ContextBinding]:
-        return await self.select(service_id=services)
 
     async def of_context(self, context_id: str) -> list[ContextBinding]:
         return await self.select(context_id=context_id)
