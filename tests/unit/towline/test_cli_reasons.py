@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from core.errors import Forbidden, NotFound
 from tests.fakes.api import FakeApi
+from towline.cli.clusters import generated as cluster_api
 from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import service_manifests, services
@@ -209,7 +210,17 @@ def test_a_freeze_is_named_with_its_end(
     assert ("`towline cluster-groups unfreeze prod-group`" in said) is is_frozen
 
 
-def test_a_user_who_may_not_read_groups_is_told_nothing() -> None:
+@pytest.mark.parametrize("alarm", ["the agent reports: this cluster is frozen", None])
+def test_a_freeze_by_its_key_is_an_alarm_of_the_agent(alarm: str | None) -> None:
+    """Also for a user who may not read cluster groups."""
+    answers = {
+        service_api.FREEZABLE_GROUPS: Forbidden("no"),
+        cluster_api.CLUSTER: {"cluster": {"id": "c1", "agentAlarm": alarm}},
+    }
+    assert freeze_of(FakeApi(answers), "c1") == (alarm or "")
+
+
+def test_a_user_who_may_read_nothing_is_told_nothing() -> None:
     assert freeze_of(FakeApi({service_api.FREEZABLE_GROUPS: Forbidden("no")}), "c1") == ""
 
 

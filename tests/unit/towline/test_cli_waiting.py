@@ -165,7 +165,10 @@ def test_progress_is_only_about_the_wanted_commit(capsys: pytest.CaptureFixture[
     ("more", "reason"),
     [
         ({"paused": True}, "the service is paused"),
-        ({"promoted": True, "pinnedSha": OLD}, "its pipeline has not released it"),
+        (
+            {"promoted": True, "pinnedSha": OLD},
+            "its pipeline has not released it; `towline services why ?/web` shows the gate",
+        ),
         ({"pinnedSha": OLD}, f"a rollback keeps the service at {OLD[:10]}"),
         ({"repository": UNREACHABLE}, "https://x: no answer"),
         ({}, f"the newest commit of main seen for it is {OLD[:10]}"),

@@ -60,7 +60,7 @@ def _waiting(service: ServiceDetails) -> Iterator[str]:
 def _freeze(api: GraphQLApi, service: Service) -> Iterator[str]:
     freeze = freeze_of(api, service["cluster"]["id"]) if service["cluster"] else ""
     if freeze:
-        yield _line(_WAITS, "frozen", freeze)
+        yield _line(_WAITS, "frozen" if "froze" in freeze else "alarm", freeze)
 
 
 def _holds(service: Service) -> Iterator[str]:

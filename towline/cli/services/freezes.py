@@ -1,6 +1,9 @@
-"""Freezes of clusters by cluster groups, as far as the user may read the groups."""
+"""Freezes of clusters by cluster groups and by freeze keys, as far as the user may read them."""
+
+from collections.abc import Callable
 
 from core.errors import TowlineError
+from towline.cli.clusters.find import find_cluster
 from towline.cli.services.generated import (
     FreezableGroup,
     clusters_of_group,
@@ -10,13 +13,25 @@ from towline.operations import GraphQLApi
 
 
 def freeze_of(api: GraphQLApi, cluster_id: str) -> str:
-    """Describes the freeze of a cluster; empty if there is none that the user may read."""
+    """Describes the freeze of a cluster; empty if there is none that the user may read.
+
+    A freeze by a freeze key is an alarm of the agent, and other alarms are shown as well.
+    """
+    return _attempt(lambda: _freeze_of_groups(api, cluster_id)) or _attempt(
+        lambda: find_cluster(api, cluster_id)["agentAlarm"] or ""
+    )
+
+
+def _attempt(read: Callable[[], str]) -> str:
     try:
-        frozen = [group for group in freezable_groups(api) if group["frozen"]]
-        holding = [group for group in frozen if _contains(api, group, cluster_id)]
+        return read()
     except TowlineError:
         return ""
-    return _describe(holding[0]) if holding else ""
+
+
+def _freeze_of_groups(api: GraphQLApi, cluster_id: str) -> str:
+    frozen = (group for group in freezable_groups(api) if group["frozen"])
+    return next((_describe(group) for group in frozen if _contains(api, group, cluster_id)), "")
 
 
 def _contains(api: GraphQLApi, group: FreezableGroup, cluster_id: str) -> bool:

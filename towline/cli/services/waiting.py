@@ -222,7 +222,8 @@ def _obstacle(api: GraphQLApi, service: ServiceDetails) -> str:
     if service["paused"]:
         return "the service is paused"
     if service["promoted"]:
-        return "its pipeline has not released it"
+        why = f"`towline services why {label(service)}` shows the gate"
+        return f"its pipeline has not released it; {why}"
     if service["pinnedSha"]:
         return f"a rollback keeps the service at {short(service['pinnedSha'])}"
     return f"the newest commit of {service['follows']} seen for it is {short(service['sha'])}"
