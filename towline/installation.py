@@ -110,7 +110,7 @@ async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
     foundation = await lay_foundation(_store_settings(settings), SystemClock())
     try:
-        return await Users(foundation.context).token_for(SYSTEM, email, name)
+        return await Users(foundation.context).create_token_for(SYSTEM, email, name)
     finally:
         await foundation.close()
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, TypeVar
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.trust_rules import TrustRule
 from controlplane.access.model.users import Group, User, UserKind
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import GroupChange, Groups
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.role_bindings import BindingDraft, BindingView, RoleBindings
@@ -59,7 +59,7 @@ class Targeted(Protocol):
     def target(self) -> Resource: ...
 
 
-async def _subjects_of(
+async def _load_subjects(
     tx: Transaction, rows: Sequence[Targeted]
 ) -> dict[str, Mapping[str, Subjects]]:
     """Returns the permanent subjects of roles on resources, by ID of the resource.
@@ -67,20 +67,23 @@ async def _subjects_of(
     Bindings with a manifest of their own are not among them.
     """
     scopes = {row.target.scope: row.id for row in rows}
-    found: dict[str, dict[str, list[Binding]]] = {}
+    bindings_by_role: dict[str, dict[str, list[Binding]]] = {}
     for binding in await tx[RoleBindingStore].in_scopes(list(scopes)):
         if not (binding.expires_at or binding.name or binding.cluster_tags):
-            roles = found.setdefault(scopes[binding.scope], {})
+            roles = bindings_by_role.setdefault(scopes[binding.scope], {})
             roles.setdefault(binding.role_id, []).append(binding)
-    ids = {role for roles in found.values() for role in roles}
+    ids = {role for roles in bindings_by_role.values() for role in roles}
     custom = {role.id: role.name for role in await tx[RoleStore].by_ids(ids)}
     return {
-        id: {custom.get(role, role): _subjects(bindings) for role, bindings in roles.items()}
-        for id, roles in found.items()
+        id: {
+            custom.get(role, role): _subjects_of_bindings(bindings)
+            for role, bindings in roles.items()
+        }
+        for id, roles in bindings_by_role.items()
     }
 
 
-def _subjects(bindings: Sequence[Binding]) -> Subjects:
+def _subjects_of_bindings(bindings: Sequence[Binding]) -> Subjects:
     ids = {
         kind: frozenset(b.subject_id for b in bindings if b.subject_kind is kind)
         for kind in SubjectKind
@@ -99,7 +102,7 @@ class TargetedKind(ManifestKind[T]):
         return () if is_reader else ("subjects",)
 
     async def values(self, tx: Transaction, rows: Sequence[T]) -> Sequence[Columns]:
-        subjects = await _subjects_of(tx, rows)
+        subjects = await _load_subjects(tx, rows)
         return [column_values(row) | {"subjects": subjects.get(row.id, {})} for row in rows]
 
 
@@ -181,12 +184,12 @@ class BindingScope:
 
     def scope(self) -> Scope:
         """Returns the scope. Raises Invalid if it names several resources."""
-        found = [
+        scopes = [
             scope_of(kind, id) for kind in _SCOPE_KINDS if (id := getattr(self, f"{kind.value}_id"))
         ]
-        if len(found) > 1:
+        if len(scopes) > 1:
             raise Invalid("names several resources: a binding needs one", field="scope")
-        return found[0] if found else INSTALLATION
+        return scopes[0] if scopes else INSTALLATION
 
 
 _SCOPE_KINDS = (
@@ -233,13 +236,13 @@ class RoleBindingSpec:
         )
 
 
-_IN_BINDINGS = ("project", "cluster", "service")
+_KINDS_WITH_BINDINGS = ("project", "cluster", "service")
 """Kinds of scopes whose resources have their permanent bindings in the field `bindings`."""
 
 
-def _is_in_no_other_manifest(row: Binding) -> bool:
+def _has_own_manifest(row: Binding) -> bool:
     """Returns whether a binding without a name is in no `bindings`, and lasts."""
-    is_in_bindings = row.scope.partition(":")[0] in _IN_BINDINGS and not row.cluster_tags
+    is_in_bindings = row.scope.partition(":")[0] in _KINDS_WITH_BINDINGS and not row.cluster_tags
     return row.expires_at is None and not is_in_bindings
 
 
@@ -247,10 +250,10 @@ def _name_of_binding(view: BindingView) -> str:
     """Returns the name of a binding; without one, a name that its parts always have."""
     if view.row.name:
         return view.row.name
-    place = f"{view.target.kind}:{view.target.name}"
+    scope = f"{view.target.kind}:{view.target.name}"
     if view.row.cluster_tags:
-        place += f"?{view.row.cluster_tags}"
-    parts = (view.role.name, view.row.subject_kind, view.subject, place)
+        scope += f"?{view.row.cluster_tags}"
+    parts = (view.role.name, view.row.subject_kind, view.subject, scope)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
     return f"{handle_from(f'{view.role.name}-{view.subject}')[:54].strip('-')}-{digest}"
 
@@ -272,24 +275,24 @@ class RoleBindingKind(KindWithOperations[BindingView, RoleBindings]):
     takes_all = True
 
     async def all(self, tx: Transaction) -> Sequence[BindingView]:
-        return await self._views(tx, await tx[RoleBindingStore].all())
+        return await self._load_views(tx, await tx[RoleBindingStore].all())
 
     async def named(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[BindingView]:
-        found = list(await self._views(tx, await tx[RoleBindingStore].by_names(names)))
-        missing = set(names).difference(map(self.name_of, found))
+        views = list(await self._load_views(tx, await tx[RoleBindingStore].by_names(names)))
+        missing = set(names).difference(map(self.name_of, views))
         if missing:
-            unnamed = await self._views(tx, await tx[RoleBindingStore].unnamed())
-            found += [view for view in unnamed if self.name_of(view) in missing]
-        return found
+            unnamed = await self._load_views(tx, await tx[RoleBindingStore].unnamed())
+            views += [view for view in unnamed if self.name_of(view) in missing]
+        return views
 
     async def by_ids(self, tx: Transaction, ids: Collection[str]) -> Sequence[BindingView]:
-        return await self._views(tx, await tx[RoleBindingStore].by_ids(ids))
+        return await self._load_views(tx, await tx[RoleBindingStore].by_ids(ids))
 
-    async def _views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
-        shown = [row for row in rows if row.name is not None or _is_in_no_other_manifest(row)]
-        views = await self._operations.views(tx, shown)
+    async def _load_views(self, tx: Transaction, rows: Sequence[Binding]) -> Sequence[BindingView]:
+        own = [row for row in rows if row.name is not None or _has_own_manifest(row)]
+        views = await self._operations.views(tx, own)
         taken = {view.row.name for view in views}
         return [view for view in views if view.row.name or self.name_of(view) not in taken]
 
@@ -340,24 +343,24 @@ class GroupKind(KindWithOperations[Group, Groups]):
     references = {"GroupSpec.members": "User"}
 
     async def values(self, tx: Transaction, rows: Sequence[Group]) -> Sequence[Columns]:
-        found: dict[str, set[str]] = {row.id: set() for row in rows}
-        for member in await tx[MembershipStore].of_groups(list(found)):
+        members: dict[str, set[str]] = {row.id: set() for row in rows}
+        for member in await tx[MembershipStore].of_groups(list(members)):
             if member.issuer is None:
-                found[member.group_id].add(member.user_id)
-        return [column_values(row) | {"members": frozenset(found[row.id])} for row in rows]
+                members[member.group_id].add(member.user_id)
+        return [column_values(row) | {"members": frozenset(members[row.id])} for row in rows]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = {name: value for name, value in columns.items() if name != "members"}
-        change = row_of(GroupChange, self.placed(placement, given))
+        group_columns = {name: value for name, value in columns.items() if name != "members"}
+        change = row_of(GroupChange, self.placed(placement, group_columns))
         group = await self._operations.create(actor, change)
         for user_id in sorted(columns.get("members", ())):
             await self._operations.add_member(actor, group.id, user_id)
         return group.id
 
     async def update(self, actor: Actor, row: Group, columns: Columns) -> None:
-        given = {name: value for name, value in columns.items() if name != "members"}
-        if given:
-            await self._operations.update(actor, row.id, row_of(GroupChange, given))
+        group_columns = {name: value for name, value in columns.items() if name != "members"}
+        if group_columns:
+            await self._operations.update(actor, row.id, row_of(GroupChange, group_columns))
         if "members" in columns:
             members = await self._operations.members(actor, row.id)
             before = {user.id for user in members}

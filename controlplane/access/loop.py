@@ -25,12 +25,14 @@ class AccessExpiryLoop(BackgroundLoop):
     async def _expire(self) -> None:
         while True:
             await retry_forever("end access", self._requests.end_expired, self._clock)
-            seconds = await retry_forever("next end of access", self._wait, self._clock)
+            seconds = await retry_forever(
+                "next end of access", self._seconds_to_next_expiry, self._clock
+            )
             await self._clock.sleep(seconds)
 
-    async def _wait(self) -> float:
+    async def _seconds_to_next_expiry(self) -> float:
         """Seconds until the next check."""
-        ends = await self._requests.ending(_LOOK_AHEAD)
-        if ends is None:
+        expiry = await self._requests.next_expiry(_LOOK_AHEAD)
+        if expiry is None:
             return _LOOK_AHEAD.total_seconds()
-        return max(LATE_SECONDS, (ends - self._clock.now()).total_seconds())
+        return max(LATE_SECONDS, (expiry - self._clock.now()).total_seconds())

@@ -32,11 +32,13 @@ from core.identity import ClusterId
 class Issuers(Protocol):
     """OpenID Connect identity providers, and verification of tokens of trusted issuers."""
 
-    def known(self) -> tuple[Issuer, ...]:
+    def configured(self) -> tuple[Issuer, ...]:
         """Returns the configured issuers for sign-in."""
         ...
 
-    async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
+    async def authorization_url(
+        self, name: str, redirect: str, state: str, nonce: str, challenge: str
+    ) -> str:
         """Returns the URL at which a browser signs in.
 
         Raises NotFound for an unknown issuer, Unavailable if the issuer does not answer.
@@ -49,7 +51,7 @@ class Issuers(Protocol):
         """
         ...
 
-    async def finish(
+    async def redeem_code(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:
         """Redeems a code. Raises Unauthenticated if the issuer's answer is not trustworthy."""
@@ -77,11 +79,11 @@ class Issuers(Protocol):
 class FenceEffects(Protocol):
     """Effects of a changed fence on the services of its project."""
 
-    async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
+    async def refused_services(self, tx: Transaction, project: Project) -> Sequence[str]:
         """Returns the names of existing services that are outside the project's fence."""
         ...
 
-    async def renew(self, tx: Change, project: Project) -> None:
+    async def apply(self, tx: Change, project: Project) -> None:
         """Renders the services of the project again, and sends the fence to their agents."""
         ...
 
@@ -268,7 +270,7 @@ class ChallengeStore(Rows[SignInChallenge], Protocol):
     async def by_code(self, code: str) -> SignInChallenge | None:
         return await self.find(code=code, kind=ChallengeKind.DEVICE)
 
-    async def take(self, id: str, at: datetime) -> None:
+    async def mark_used(self, id: str, at: datetime) -> None:
         await self.change(id, taken_at=at)
 
     async def decide(self, id: str, user_id: str, detail: Mapping[str, str]) -> None:
@@ -304,7 +306,7 @@ class ResourceDirectory(Protocol):
         ...
 
     async def tagged_clusters(
-        self, wanted: Sequence[LabelRequirement], project_id: str | None
+        self, requirements: Sequence[LabelRequirement], project_id: str | None
     ) -> Sequence[str]:
         """Returns the IDs of clusters whose tags meet all requirements, of one project or all."""
         ...

@@ -67,9 +67,9 @@ class AuditExport:
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             raise Unauthenticated("send a session in its cookie, not as a token")
-        if not token and self._cookies.session(request):
-            check_download(request, self._cookies.base(request))
-            token = self._cookies.session(request)
+        if not token and self._cookies.session_secret(request):
+            check_download(request, self._cookies.base_url(request))
+            token = self._cookies.session_secret(request)
         if not token:
             raise Unauthenticated("sign in first: send a token, or run `towline login`")
         return await self._identity.authenticate(token, source)

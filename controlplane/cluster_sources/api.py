@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import load_projects
 from controlplane.access.api.types import ProjectType
 from controlplane.cluster_sources.model.inventory import ClusterProperty
 from controlplane.cluster_sources.model.members import ClusterSourceMember, MemberState
@@ -105,7 +105,7 @@ class ClusterSourceAttributes(Draft[ClusterSourceChange]):
 
 async def _source_types(info: Info, rows: Sequence[ClusterSource]) -> list[ClusterSourceType]:
     context, actor = info.context, info.context.actor
-    projects = await projects_of(context, [row.project_id for row in rows])
+    projects = await load_projects(context, [row.project_id for row in rows])
     sources = context[ClusterSources]
     handles = await sources.handles(actor, {row.settings.cluster_id for row in rows})
     accounts = await sources.accounts(actor, {row.settings.service_account_id for row in rows})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import load_projects
 from controlplane.access.api.types import ProjectType
 from controlplane.configuration_sources.model.source import (
     ApplyMode,
@@ -56,7 +56,7 @@ async def _source_types(
     info: Info, rows: Sequence[ConfigurationSource]
 ) -> list[ConfigurationSourceType]:
     context = info.context
-    projects = await projects_of(context, [row.project_id for row in rows])
+    projects = await load_projects(context, [row.project_id for row in rows])
     origins = await context[ConfigurationSources].origins(context.actor, rows)
     return [
         ConfigurationSourceType.of(

@@ -135,7 +135,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         token = token_of(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             context.refused = Unauthenticated("send a session in its cookie, not as a token")
-        elif token or not self._cookies.session(request) or isinstance(request, WebSocket):
+        elif token or not self._cookies.session_secret(request) or isinstance(request, WebSocket):
             await context.sign_in(token)
         else:
             await self._sign_in_by_cookie(context, request)
@@ -144,11 +144,11 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     async def _sign_in_by_cookie(self, context: Context, request: Request) -> None:
         """Authenticates a browser's session, if our own page sent the request."""
         try:
-            check_session_request(request, self._cookies.base(request))
+            check_session_request(request, self._cookies.base_url(request))
         except TowlineError as error:
             context.refused = error
             return
-        await context.sign_in(self._cookies.session(request))
+        await context.sign_in(self._cookies.session_secret(request))
 
     async def on_ws_connect(self, context: Context) -> UnsetType:
         """Authenticates with the token from `connection_init`, where browsers can put it.

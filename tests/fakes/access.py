@@ -96,10 +96,12 @@ class FakeIssuers:
         self.claims: dict[str, Claims] = {}
         self.began: list[tuple[str, ...]] = []
 
-    def known(self) -> tuple[Issuer, ...]:
+    def configured(self) -> tuple[Issuer, ...]:
         return self._known
 
-    async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
+    async def authorization_url(
+        self, name: str, redirect: str, state: str, nonce: str, challenge: str
+    ) -> str:
         if all(issuer.name != name for issuer in self._known):
             raise NotFound
         self.began.append((redirect, state, nonce, challenge))
@@ -110,7 +112,7 @@ class FakeIssuers:
         if issuer not in ("", known.url):
             raise Unauthenticated("a reply of another issuer")
 
-    async def finish(
+    async def redeem_code(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:
         return await self.verify(code)

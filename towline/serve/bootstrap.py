@@ -45,7 +45,7 @@ async def write_first_token(plane: ControlPlane, path: Path) -> None:
     users, store = plane.operations[Users], plane.context.store
     secret = await users.bootstrap()
     if secret is None and not _token_file_exists(path) and not await _any_token_used(store):
-        secret = await users.token_for(SYSTEM, _FIRST_ADMIN, "first start")
+        secret = await users.create_token_for(SYSTEM, _FIRST_ADMIN, "first start")
     if secret is not None:
         write_atomically(path, secret.encode())
         log.info("created the first administrator", action="setup.admin", token_file=str(path))

@@ -348,7 +348,7 @@ class ControlPlaneProcess:
     async def _follow_revocations(self) -> None:
         """Ends everything that a revoked token opened; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.context.bus.subscribe(REVOKED):
-            self.plane.operations[CredentialAuthenticator].forget(token_id)
+            self.plane.operations[CredentialAuthenticator].drop_token(token_id)
             self._access.drop_token(token_id)
             self.kube_proxy.revoke(token=token_id)
             self.kube_proxy.disconnect(token_id)

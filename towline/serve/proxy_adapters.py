@@ -126,7 +126,7 @@ class ProxyAuditLog:
         self._queued_rows = 0
         self._dropped = 0
         self._anonymous_refusals = RefusalAggregator(clock)
-        self._user_refusals = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
+        self._user_refusals = RefusalAggregator(clock, max_entries=_REFUSALS_LISTED)
         self.tasks = Tasks("proxy-audit")
 
     def start(self) -> None:
@@ -138,8 +138,8 @@ class ProxyAuditLog:
         await self.tasks.stop()
         self._queue(
             [
-                *self._anonymous_refusals.due(all_of_them=True),
-                *self._user_refusals.due(all_of_them=True),
+                *self._anonymous_refusals.pop_summaries(include_current=True),
+                *self._user_refusals.pop_summaries(include_current=True),
             ]
         )
         await self._flush()
@@ -155,9 +155,9 @@ class ProxyAuditLog:
     def closed(self, record: RequestRecord) -> None:
         entry: AuditEntry | None = _audit_entry(record, self._clock.now())
         if record.identity is None:
-            entry = self._anonymous_refusals.take(entry)
+            entry = self._anonymous_refusals.record(entry)
         elif record.refused and record.reason is EndReason.REFUSED:
-            entry = self._user_refusals.take(entry, entry.actor_id)
+            entry = self._user_refusals.record(entry, entry.actor_id)
         if entry is not None:
             self._queue([entry])
 
@@ -180,7 +180,9 @@ class ProxyAuditLog:
     async def _write_queued(self) -> None:
         while True:
             await self._clock.sleep(_WRITE_INTERVAL_S)
-            self._queue([*self._anonymous_refusals.due(), *self._user_refusals.due()])
+            self._queue(
+                [*self._anonymous_refusals.pop_summaries(), *self._user_refusals.pop_summaries()]
+            )
             await self._flush()
 
     async def _flush(self) -> None:

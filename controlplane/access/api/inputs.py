@@ -7,7 +7,7 @@ from typing import Protocol
 import strawberry
 
 from controlplane.access.api.enums import BuiltInRole
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.role_bindings import BindingDraft
@@ -81,7 +81,7 @@ class AccessTokenAttributes:
     scopes: list[TokenScopeAttributes] | None = None
     """Limits of the token. Default: all permissions of its owner. Limit: 20."""
 
-    def life(self) -> timedelta:
+    def lifetime(self) -> timedelta:
         days = _DEFAULT_DAYS if self.expires_in_days is None else self.expires_in_days
         try:
             return timedelta(days=days)
@@ -108,20 +108,20 @@ class Bindings(Protocol):
     write_bindings: list[PolicyBindingAttributes | None] | None
 
 
-def subjects_by_role(given: Bindings) -> dict[str, Subjects]:
-    """Returns the given users and groups by role; a list that is absent stays as it is."""
-    lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
-    return {role: _subjects(some) for role, some in lists.items() if some is not None}
+def subjects_by_role(bindings: Bindings) -> dict[str, Subjects]:
+    """Returns users and groups by role; a list that is absent stays as it is."""
+    lists = {"viewer": bindings.read_bindings, "editor": bindings.write_bindings}
+    return {role: _subjects(subjects) for role, subjects in lists.items() if subjects is not None}
 
 
-def _subjects(given: Sequence[PolicyBindingAttributes | None]) -> Subjects:
-    check_count(len(given), "bindings", _MAX_BINDINGS)
-    named = [binding for binding in given if binding is not None]
-    if any(not binding.user_id and not binding.group_id for binding in named):
+def _subjects(bindings: Sequence[PolicyBindingAttributes | None]) -> Subjects:
+    check_count(len(bindings), "bindings", _MAX_BINDINGS)
+    present = [binding for binding in bindings if binding is not None]
+    if any(not binding.user_id and not binding.group_id for binding in present):
         raise Invalid("a binding needs userId or groupId", field="bindings")
     return Subjects(
-        users=frozenset(binding.user_id for binding in named if binding.user_id),
-        groups=frozenset(binding.group_id for binding in named if binding.group_id),
+        users=frozenset(binding.user_id for binding in present if binding.user_id),
+        groups=frozenset(binding.group_id for binding in present if binding.group_id),
     )
 
 

@@ -43,12 +43,12 @@ def shown_project(row: InProject, projects: Mapping[str, ProjectType]) -> Projec
     return projects.get(row.project_id) if is_shown else None
 
 
-async def projects_of(context: Context, ids: Sequence[str | None]) -> dict[str, ProjectType]:
+async def load_projects(context: Context, ids: Sequence[str | None]) -> dict[str, ProjectType]:
     """Returns projects by ID."""
-    found = await context[Projects].of(
+    projects = await context[Projects].readable_by_id(
         context.actor, [project_id for project_id in ids if project_id]
     )
-    return {id: ProjectType.of(row) for id, row in found.items()}
+    return {id: ProjectType.of(row) for id, row in projects.items()}
 
 
 async def projects_with_bindings(info: Info, rows: Sequence[Project]) -> list[ProjectType]:
@@ -62,7 +62,7 @@ def with_projects(output: type[P]) -> Load[R, P]:
     """Returns a conversion of rows whose published type has the field `project`."""
 
     async def load(info: Info, rows: Sequence[R]) -> Sequence[P]:
-        projects = await projects_of(info.context, [row.project_id for row in rows])
+        projects = await load_projects(info.context, [row.project_id for row in rows])
         return [output.of(row, project=projects.get(row.project_id or "")) for row in rows]
 
     return load

@@ -137,7 +137,7 @@ class AccessMutation:
         """
         accounts = info.context[ServiceAccounts]
         row, secret = await accounts.create_token(
-            info.context.actor, id, attributes.name, attributes.life()
+            info.context.actor, id, attributes.name, attributes.lifetime()
         )
         return AccessToken.of(row, token=secret)
 
@@ -160,7 +160,7 @@ class AccessMutation:
         """
         limits = tuple(scope.change() for scope in attributes.scopes or ())
         row, secret = await info.context[CredentialAuthenticator].create_token(
-            info.context.actor, attributes.name, attributes.life(), limits
+            info.context.actor, attributes.name, attributes.lifetime(), limits
         )
         return AccessToken.of(row, token=secret)
 
@@ -175,7 +175,7 @@ class AccessMutation:
     @strawberry.mutation
     async def create_ticket(self, info: Info) -> str:
         """Creates a one-time ticket that opens a single WebSocket within 60 s."""
-        return await info.context[CredentialAuthenticator].ticket(info.context.actor)
+        return await info.context[CredentialAuthenticator].create_ticket(info.context.actor)
 
     create_group = _GROUPS.create(Groups.create, GroupAttributes)
     """Creates a group."""
@@ -261,7 +261,7 @@ class AccessMutation:
     """
     delete_role_binding = _BINDINGS.action(RoleBindings.delete)
     """Removes a role binding. Requests opened through it end within seconds."""
-    request_access = _REQUESTS.call(AccessRequests.ask, role_name="role")
+    request_access = _REQUESTS.call(AccessRequests.create, role_name="role")
     """Requests temporary access. Another user decides.
 
     Args:
@@ -272,7 +272,7 @@ class AccessMutation:
     """
     approve_access = _REQUESTS.action(AccessRequests.approve)
     """Approves an access request of another user. The role is bound from now on."""
-    deny_access = _REQUESTS.action(AccessRequests.refuse)
+    deny_access = _REQUESTS.action(AccessRequests.deny)
     """Denies an access request."""
     revoke_access = _REQUESTS.action(AccessRequests.revoke)
     """Revokes approved access and ends open sessions."""

@@ -102,8 +102,8 @@ class AccessQuery:
     @strawberry.field
     async def roles(self, info: Info, labels: str | None = None) -> list[RoleType]:
         """All roles, built-in ones first."""
-        roles, wanted = info.context[Roles], parse_selector(labels or "")
-        return RoleType.of_each(await roles.all(info.context.actor, wanted))
+        roles, requirements = info.context[Roles], parse_selector(labels or "")
+        return RoleType.of_each(await roles.all(info.context.actor, requirements))
 
     @strawberry.field
     async def role(self, info: Info, name: str) -> RoleType | None:
@@ -124,8 +124,10 @@ class AccessQuery:
             scope: Only bindings in this scope, such as `project:ID`.
         """
         bindings = info.context[RoleBindings]
-        wanted = parse_selector(labels or "")
-        views = await bindings.all(info.context.actor, Scope(scope) if scope else None, wanted)
+        requirements = parse_selector(labels or "")
+        views = await bindings.all(
+            info.context.actor, Scope(scope) if scope else None, requirements
+        )
         return [RoleBinding.of_view(view) for view in views]
 
     @strawberry.field

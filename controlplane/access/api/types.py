@@ -203,7 +203,9 @@ class AccessReason(Output[Grant]):
     @strawberry.field
     async def place(self, info: Info) -> str:
         """Display name of the scope. The scope itself, if the caller may not read the resource."""
-        return await info.context[Permissions].place_of(info.context.actor, Scope(self.scope))
+        return await info.context[Permissions].scope_display_name(
+            info.context.actor, Scope(self.scope)
+        )
 
 
 @output(PermissionHolder, rename={"reasons": "grants"})

@@ -28,17 +28,17 @@ class Cookies:
         parts = urlsplit(self._public)
         return (f"{parts.scheme}://{parts.netloc}",) if self._public else ()
 
-    def base(self, request: HTTPConnection) -> str:
+    def base_url(self, request: HTTPConnection) -> str:
         """Returns the URL under which the browser reaches this installation."""
         return self._public or f"{request.url.scheme}://{request.headers.get('host', '')}"
 
-    def session(self, request: HTTPConnection) -> str:
+    def session_secret(self, request: HTTPConnection) -> str:
         """Returns the session's secret; empty without a session."""
-        return request.cookies.get(self._name(request, "session"), "")
+        return request.cookies.get(self._cookie_name(request, "session"), "")
 
-    def login(self, request: HTTPConnection) -> str:
+    def login_secret(self, request: HTTPConnection) -> str:
         """Returns the proof that a sign-in was begun in this browser."""
-        return request.cookies.get(self._name(request, "login"), "")
+        return request.cookies.get(self._cookie_name(request, "login"), "")
 
     def set_session(self, request: HTTPConnection, response: Response, secret: str) -> None:
         self._set(request, response, "session", secret, None)
@@ -46,21 +46,21 @@ class Cookies:
     def set_login(self, request: HTTPConnection, response: Response, secret: str) -> None:
         self._set(request, response, "login", secret, LOGIN_SECONDS)
 
-    def drop(self, request: HTTPConnection, response: Response) -> None:
+    def delete_cookies(self, request: HTTPConnection, response: Response) -> None:
         """Makes the browser delete session and sign-in cookies."""
-        for what in ("session", "login"):
-            self._set(request, response, what, "", 0)
+        for cookie in ("session", "login"):
+            self._set(request, response, cookie, "", 0)
 
     def _set(
         self,
         request: HTTPConnection,
         response: Response,
-        what: str,
+        cookie: str,
         value: str,
         max_age: int | None,
     ) -> None:
         response.set_cookie(
-            self._name(request, what),
+            self._cookie_name(request, cookie),
             value,
             max_age=max_age,
             path="/",
@@ -69,17 +69,17 @@ class Cookies:
             samesite="lax",
         )
 
-    def _name(self, request: HTTPConnection, what: str) -> str:
-        return f"{'__Host-' if self._is_tls(request) else ''}towline_{what}"
+    def _cookie_name(self, request: HTTPConnection, cookie: str) -> str:
+        return f"{'__Host-' if self._is_tls(request) else ''}towline_{cookie}"
 
     def _is_tls(self, request: HTTPConnection) -> bool:
-        return urlsplit(self.base(request)).scheme in ("https", "wss")
+        return urlsplit(self.base_url(request)).scheme in ("https", "wss")
 
 
-def check_origin(request: HTTPConnection, base: str, *, needed: bool = False) -> None:
+def check_origin(request: HTTPConnection, base: str, *, required: bool = False) -> None:
     """Raises Forbidden if a page of another origin sent this request.
 
-    `needed`: the Origin header is required.
+    `required`: the Origin header is required.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if is_foreign(site, origin, request.headers.get("host", ""), base):
@@ -87,7 +87,7 @@ def check_origin(request: HTTPConnection, base: str, *, needed: bool = False) ->
             f'a page of origin "{(origin or "unknown")[:200]}" may not send requests to {base}; '
             "behind a reverse proxy, set auth.public_url to the URL that browsers use"
         )
-    if needed and origin is None and site is None:
+    if required and origin is None and site is None:
         raise Forbidden("the Origin header is missing")
 
 

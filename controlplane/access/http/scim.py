@@ -56,9 +56,9 @@ class ScimRoutes:
             ("PUT", "/Users/{id}", self._replace_user),
             ("PATCH", "/Users/{id}", self._patch_user),
             ("DELETE", "/Users/{id}", self._remove_user),
-            ("GET", "/Groups", self._groups),
+            ("GET", "/Groups", self._list_groups),
             ("POST", "/Groups", self._add_group),
-            ("GET", "/Groups/{id}", self._group),
+            ("GET", "/Groups/{id}", self._get_group),
             ("PUT", "/Groups/{id}", self._replace_group),
             ("PATCH", "/Groups/{id}", self._patch_group),
             ("DELETE", "/Groups/{id}", self._remove_group),
@@ -66,22 +66,27 @@ class ScimRoutes:
             ("GET", "/ResourceTypes", self._resource_types),
         ]
         self.routes = [
-            Route(f"{PATH}{path}", self._with_errors(work), methods=[how], max_body_size=MAX_BYTES)
-            for how, path, work in handlers
+            Route(
+                f"{PATH}{path}",
+                self._with_scim_errors(handler),
+                methods=[method],
+                max_body_size=MAX_BYTES,
+            )
+            for method, path, handler in handlers
         ]
 
-    def _with_errors(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def _with_scim_errors(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Converts errors into the format of section 3.12."""
 
         async def handle(request: Request) -> Response:
             try:
-                return await work(await self._caller(request), request)
+                return await handler(await self._authenticate(request), request)
             except TowlineError as error:
-                return _refusal(error)
+                return _error_response(error)
 
         return handle
 
-    async def _caller(self, request: Request) -> Actor:
+    async def _authenticate(self, request: Request) -> Actor:
         token = token_of(request.headers.get("authorization", ""))
         if not token or token_kind(token) is not TokenKind.SERVICE_ACCOUNT:
             raise Unauthenticated(
@@ -91,72 +96,74 @@ class ScimRoutes:
         return await self._identity.authenticate(token, source)
 
     async def _list_users(self, actor: Actor, request: Request) -> Response:
-        condition = scim.parse_filter(_filter(request), ("userName", "externalId"))
-        found = await self._directory.users(actor, condition)
-        page, start = _page(request, found)
-        return _listed([self._user_json(request, user) for user in page], start, len(found))
+        condition = scim.parse_filter(_filter_text(request), ("userName", "externalId"))
+        users = await self._directory.users(actor, condition)
+        page, start = _requested_page(request, users)
+        return _list_response([self._user_json(request, user) for user in page], start, len(users))
 
     async def _get_user(self, actor: Actor, request: Request) -> Response:
-        user = await self._directory.user(actor, _id(request))
-        return _json(self._user_json(request, user))
+        user = await self._directory.user(actor, _path_id(request))
+        return _json_response(self._user_json(request, user))
 
     async def _add_user(self, actor: Actor, request: Request) -> Response:
-        user = await self._directory.add_user(actor, scim.parse_user(await _body(request)))
-        return _made(self._user_json(request, user))
+        user = await self._directory.add_user(actor, scim.parse_user(await _read_json(request)))
+        return _created_response(self._user_json(request, user))
 
     async def _replace_user(self, actor: Actor, request: Request) -> Response:
-        push = scim.parse_user(await _body(request))
-        user = await self._directory.change_user(actor, _id(request), push)
-        return _json(self._user_json(request, user))
+        push = scim.parse_user(await _read_json(request))
+        user = await self._directory.change_user(actor, _path_id(request), push)
+        return _json_response(self._user_json(request, user))
 
     async def _patch_user(self, actor: Actor, request: Request) -> Response:
-        push = scim.parse_user_patch(await _body(request))
-        user = await self._directory.change_user(actor, _id(request), push)
-        return _json(self._user_json(request, user))
+        push = scim.parse_user_patch(await _read_json(request))
+        user = await self._directory.change_user(actor, _path_id(request), push)
+        return _json_response(self._user_json(request, user))
 
     async def _remove_user(self, actor: Actor, request: Request) -> Response:
-        await self._directory.remove_user(actor, _id(request))
+        await self._directory.remove_user(actor, _path_id(request))
         return Response(status_code=204)
 
-    async def _groups(self, actor: Actor, request: Request) -> Response:
-        condition = scim.parse_filter(_filter(request), ("displayName", "externalId"))
-        found = await self._directory.groups(actor, condition)
-        page, start = _page(request, found)
+    async def _list_groups(self, actor: Actor, request: Request) -> Response:
+        condition = scim.parse_filter(_filter_text(request), ("displayName", "externalId"))
+        groups = await self._directory.groups(actor, condition)
+        page, start = _requested_page(request, groups)
         views = await self._directory.with_members(actor, page)
-        return _listed([self._group_json(request, view) for view in views], start, len(found))
+        return _list_response(
+            [self._group_json(request, view) for view in views], start, len(groups)
+        )
 
-    async def _group(self, actor: Actor, request: Request) -> Response:
-        group = await self._directory.group(actor, _id(request))
+    async def _get_group(self, actor: Actor, request: Request) -> Response:
+        group = await self._directory.group(actor, _path_id(request))
         (view,) = await self._directory.with_members(actor, [group])
-        return _json(self._group_json(request, view))
+        return _json_response(self._group_json(request, view))
 
     async def _add_group(self, actor: Actor, request: Request) -> Response:
-        group = await self._directory.add_group(actor, scim.parse_group(await _body(request)))
+        group = await self._directory.add_group(actor, scim.parse_group(await _read_json(request)))
         (view,) = await self._directory.with_members(actor, [group])
-        return _made(self._group_json(request, view))
+        return _created_response(self._group_json(request, view))
 
     async def _replace_group(self, actor: Actor, request: Request) -> Response:
-        return await self._change_group(actor, request, scim.parse_group(await _body(request)))
+        return await self._change_group(actor, request, scim.parse_group(await _read_json(request)))
 
     async def _patch_group(self, actor: Actor, request: Request) -> Response:
         return await self._change_group(
-            actor, request, scim.parse_group_patch(await _body(request))
+            actor, request, scim.parse_group_patch(await _read_json(request))
         )
 
     async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
-        group = await self._directory.change_group(actor, _id(request), push)
+        group = await self._directory.change_group(actor, _path_id(request), push)
         (view,) = await self._directory.with_members(actor, [group])
-        return _json(self._group_json(request, view))
+        return _json_response(self._group_json(request, view))
 
     async def _remove_group(self, actor: Actor, request: Request) -> Response:
-        await self._directory.remove_group(actor, _id(request))
+        await self._directory.remove_group(actor, _path_id(request))
         return Response(status_code=204)
 
     async def _service_config(self, _: Actor, request: Request) -> Response:
         """Section 5 of RFC 7643."""
-        way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
-        way["description"] = "Token of the service account from the settings."
-        return _json(
+        scheme = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
+        scheme["description"] = "Token of the service account from the settings."
+        return _json_response(
             {
                 "schemas": [f"{_CORE}:ServiceProviderConfig"],
                 "patch": {"supported": True},
@@ -165,7 +172,7 @@ class ScimRoutes:
                 "changePassword": {"supported": False},
                 "sort": {"supported": False},
                 "etag": {"supported": False},
-                "authenticationSchemes": [way],
+                "authenticationSchemes": [scheme],
                 "meta": self._meta(request, "ServiceProviderConfig", "ServiceProviderConfig"),
             }
         )
@@ -183,10 +190,10 @@ class ScimRoutes:
             }
             for kind in (_USER, _GROUP)
         ]
-        return _listed(kinds, 1, len(kinds))
+        return _list_response(kinds, 1, len(kinds))
 
     def _meta(self, request: Request, kind: str, path: str) -> JsonObject:
-        return {"resourceType": kind, "location": f"{self._cookies.base(request)}{PATH}/{path}"}
+        return {"resourceType": kind, "location": f"{self._cookies.base_url(request)}{PATH}/{path}"}
 
     def _user_json(self, request: Request, user: User) -> JsonObject:
         meta = self._meta(request, _USER, f"Users/{user.id}")
@@ -219,25 +226,28 @@ class ScimRoutes:
         return {**body, "members": members}
 
 
-def _id(request: Request) -> str:
+def _path_id(request: Request) -> str:
     id = request.path_params["id"]
     if not _ID.fullmatch(id):
         raise NotFound
     return id
 
 
-def _filter(request: Request) -> str:
+def _filter_text(request: Request) -> str:
     return request.query_params.get("filter", "")[:500]
 
 
-def _page(request: Request, found: Sequence[T]) -> tuple[Sequence[T], int]:
+def _requested_page(request: Request, rows: Sequence[T]) -> tuple[Sequence[T], int]:
     """Returns the requested rows, and the one-based number of the first."""
-    start, count = _number(request, "startIndex", 1), _number(request, "count", MAX_PAGE_SIZE)
+    start, count = (
+        _integer_parameter(request, "startIndex", 1),
+        _integer_parameter(request, "count", MAX_PAGE_SIZE),
+    )
     first = max(start, 1)
-    return found[first - 1 : first - 1 + min(max(count, 0), MAX_PAGE_SIZE)], first
+    return rows[first - 1 : first - 1 + min(max(count, 0), MAX_PAGE_SIZE)], first
 
 
-def _number(request: Request, name: str, default: int) -> int:
+def _integer_parameter(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, "")
     if not text:
         return default
@@ -246,15 +256,15 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-async def _body(request: Request) -> object:
+async def _read_json(request: Request) -> object:
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError:
         raise Invalid("must be a JSON object", field="body") from None
 
 
-def _listed(resources: Collection[JsonObject], start: int, total: int) -> Response:
-    return _json(
+def _list_response(resources: Collection[JsonObject], start: int, total: int) -> Response:
+    return _json_response(
         {
             "schemas": [f"{_MESSAGES}:ListResponse"],
             "totalResults": total,
@@ -265,11 +275,11 @@ def _listed(resources: Collection[JsonObject], start: int, total: int) -> Respon
     )
 
 
-def _made(body: JsonObject) -> Response:
-    return _json(body, 201, {"location": body["meta"]["location"]})
+def _created_response(body: JsonObject) -> Response:
+    return _json_response(body, 201, {"location": body["meta"]["location"]})
 
 
-def _refusal(error: TowlineError) -> Response:
+def _error_response(error: TowlineError) -> Response:
     status = HTTP_STATUS[error.code]
     body = {
         "schemas": [f"{_MESSAGES}:Error"],
@@ -282,10 +292,12 @@ def _refusal(error: TowlineError) -> Response:
         body["scimType"] = "uniqueness"
     if isinstance(error, Invalid):
         body["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
-    return _json(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
+    return _json_response(body, status, {"www-authenticate": "Bearer"} if status == 401 else {})
 
 
-def _json(body: JsonObject, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _json_response(
+    body: JsonObject, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
     return Response(
         orjson.dumps(body, option=orjson.OPT_UTC_Z),
         status,

@@ -78,8 +78,14 @@ class SignInRoutes:
             ("/oauth/token", self.token, "POST"),
         ]
         return [
-            *(Route(path, _with_errors(work), methods=[how]) for path, work, how in for_people),
-            *(Route(path, _oauth(work), methods=[how]) for path, work, how in for_programs),
+            *(
+                Route(path, _with_error_page(handler), methods=[method])
+                for path, handler, method in for_people
+            ),
+            *(
+                Route(path, _with_oauth_errors(handler), methods=[method])
+                for path, handler, method in for_programs
+            ),
         ]
 
     async def login_page(self, request: Request) -> Response:
@@ -93,35 +99,35 @@ class SignInRoutes:
         return pages.style()
 
     async def set_up(self, request: Request) -> Response:
-        form = await self._own_form(request)
+        form = await self._same_origin_form(request)
         secret = await self._signin.set_up(
             form.get("token", ""),
             form.get("email", ""),
             form.get("name", "")[:255],
             form.get("password", ""),
-            _source(request),
+            _client_address(request),
         )
-        return self._signed_in(request, secret, "/")
+        return self._session_response(request, secret, "/")
 
     async def device_page(self, request: Request) -> Response:
         code = request.query_params.get("code", "")[:20]
         if not code:
             return pages.device_code()
         try:
-            actor = await self._caller(request)
+            actor = await self._authenticate(request)
         except Unauthenticated:
-            return RedirectResponse(f"/login?back=/device%3Fcode%3D{_plain(code)}", 303)
-        waiting = await self._signin.device(actor, code)
-        detail = waiting.detail
-        shown = waiting.code or ""
+            return RedirectResponse(f"/login?back=/device%3Fcode%3D{_alphanumeric(code)}", 303)
+        challenge = await self._signin.pending_device(actor, code)
+        detail = challenge.detail
+        user_code = challenge.code or ""
         return pages.device_decision(
-            detail["client"], detail["source"], actor.email, f"{shown[:4]}-{shown[4:]}"
+            detail["client"], detail["source"], actor.email, f"{user_code[:4]}-{user_code[4:]}"
         )
 
     async def decide(self, request: Request) -> Response:
-        form = await self._own_form(request)
+        form = await self._same_origin_form(request)
         approve = form.get("approve") == "yes"
-        actor = await self._caller(request)
+        actor = await self._authenticate(request)
         await self._signin.decide_device(actor, form.get("code", "")[:20], approve=approve)
         text = "The device is connected. Return to it." if approve else "The device was denied."
         return pages.message("Connect a device", text)
@@ -130,140 +136,142 @@ class SignInRoutes:
         provider = request.query_params.get("provider", "")
         back = local_path(request.query_params.get("back", "/"))
         redirect = self._redirect(request, provider)
-        begun = await self._signin.begin_oidc(provider, redirect, back, _source(request))
-        response = RedirectResponse(begun.url, 302)
-        self._cookies.set_login(request, response, begun.browser)
+        started = await self._signin.begin_oidc(provider, redirect, back, _client_address(request))
+        response = RedirectResponse(started.url, 302)
+        self._cookies.set_login(request, response, started.browser)
         return response
 
     async def callback(self, request: Request) -> Response:
-        given = request.query_params
-        if "error" in given:
-            why = given.get("error_description") or given["error"]
-            raise Unauthenticated(f"the identity provider says: {why[:200]}")
+        query = request.query_params
+        if "error" in query:
+            reason = query.get("error_description") or query["error"]
+            raise Unauthenticated(f"the identity provider says: {reason[:200]}")
         reply = ProviderReply(
             self._redirect(request, request.path_params["provider"]),
-            given.get("state", "")[:200],
-            given.get("code", "")[:4096],
-            given.get("iss", "")[:2000],
+            query.get("state", "")[:200],
+            query.get("code", "")[:4096],
+            query.get("iss", "")[:2000],
         )
-        browser = self._cookies.login(request)
-        secret, back = await self._signin.finish_oidc(reply, browser, _source(request))
-        return self._signed_in(request, secret, back)
+        browser = self._cookies.login_secret(request)
+        secret, back = await self._signin.finish_oidc(reply, browser, _client_address(request))
+        return self._session_response(request, secret, back)
 
     def _redirect(self, request: Request, provider: str) -> str:
         """Returns the redirect URI of a provider; each has its own (RFC 9700, section 4.4)."""
-        return f"{self._cookies.base(request)}/oauth/callback/{provider[:64]}"
+        return f"{self._cookies.base_url(request)}/oauth/callback/{provider[:64]}"
 
     async def sign_in(self, request: Request) -> Response:
-        form = await self._own_form(request)
-        secret = await self._signin.by_password(
-            form.get("email", "")[:320], form.get("password", ""), _source(request)
+        form = await self._same_origin_form(request)
+        secret = await self._signin.sign_in_with_password(
+            form.get("email", "")[:320], form.get("password", ""), _client_address(request)
         )
-        return self._signed_in(request, secret, local_path(form.get("back", "/")))
+        return self._session_response(request, secret, local_path(form.get("back", "/")))
 
     async def sign_out(self, request: Request) -> Response:
-        check_session_request(request, self._cookies.base(request))
-        await self._signin.sign_out(await self._caller(request))
+        check_session_request(request, self._cookies.base_url(request))
+        await self._signin.sign_out(await self._authenticate(request))
         response = Response(status_code=204)
-        self._cookies.drop(request, response)
+        self._cookies.delete_cookies(request, response)
         return response
 
     async def providers(self, _: Request) -> Response:
-        known = [{"name": n, "title": t or n} for n, t in self._signin.providers()]
-        return JSONResponse({"local": self._signin.local, "providers": known})
+        providers = [{"name": n, "title": t or n} for n, t in self._signin.providers()]
+        return JSONResponse({"local": self._signin.local, "providers": providers})
 
     async def device_code(self, request: Request) -> Response:
-        form = await _form(request)
+        form = await _read_form(request)
         client = form.get("client_id") or "a program"
         renewable = OFFLINE in form.get("scope", "").split()
         device, code = await self._signin.begin_device(
-            client, _source(request), renewable=renewable
+            client, _client_address(request), renewable=renewable
         )
-        page = f"{self._cookies.base(request)}/device"
-        shown = f"{code[:4]}-{code[4:]}"
+        page = f"{self._cookies.base_url(request)}/device"
+        user_code = f"{code[:4]}-{code[4:]}"
         return JSONResponse(
             {
                 "device_code": device,
-                "user_code": shown,
+                "user_code": user_code,
                 "verification_uri": page,
-                "verification_uri_complete": f"{page}?code={shown}",
+                "verification_uri_complete": f"{page}?code={user_code}",
                 "expires_in": int(DEVICE_LIFE.total_seconds()),
                 "interval": POLL_SECONDS,
             }
         )
 
     async def token(self, request: Request) -> Response:
-        form = await _form(request)
+        form = await _read_form(request)
         grant = form.get("grant_type", "")
         if grant == DEVICE_GRANT:
             try:
-                given = await self._signin.poll_device(form.get("device_code", "")[:200])
+                issued = await self._signin.poll_device(form.get("device_code", "")[:200])
             except DevicePending:
                 return JSONResponse({"error": "authorization_pending"}, 400)
         elif grant == "refresh_token":
-            spent = form.get("refresh_token", "")[:200]
-            given = await self._signin.refresh_tokens.renew(spent, _source(request))
+            refresh_token = form.get("refresh_token", "")[:200]
+            issued = await self._signin.refresh_tokens.renew(
+                refresh_token, _client_address(request)
+            )
         elif grant == EXCHANGE_GRANT:
             if form.get("subject_token_type") not in _SUBJECT_TYPES:
                 raise Invalid("must be a JWT", field="subject_token_type")
             subject = form.get("subject_token", "")
-            given = IssuedTokens(*await self._accounts.exchange(subject, _source(request)))
+            issued = IssuedTokens(*await self._accounts.exchange(subject, _client_address(request)))
         else:
             return JSONResponse({"error": "unsupported_grant_type"}, 400)
-        row = given.token
-        answer = {"access_token": given.secret, "token_type": "Bearer"}
-        if given.refresh:
-            answer["refresh_token"] = given.refresh
+        row = issued.token
+        body = {"access_token": issued.secret, "token_type": "Bearer"}
+        if issued.refresh:
+            body["refresh_token"] = issued.refresh
         if grant == EXCHANGE_GRANT:
-            answer["issued_token_type"] = _ACCESS_TOKEN
-        left = (row.expires_at - self._clock.now()).total_seconds() if row.expires_at else 0
-        return JSONResponse({**answer, "expires_in": int(left)})
+            body["issued_token_type"] = _ACCESS_TOKEN
+        remaining = (row.expires_at - self._clock.now()).total_seconds() if row.expires_at else 0
+        return JSONResponse({**body, "expires_in": int(remaining)})
 
-    def _signed_in(self, request: Request, secret: str, back: str) -> Response:
+    def _session_response(self, request: Request, secret: str, back: str) -> Response:
         response = RedirectResponse(back, 303)
-        self._cookies.drop(request, response)
+        self._cookies.delete_cookies(request, response)
         self._cookies.set_session(request, response, secret)
         return response
 
-    async def _caller(self, request: Request) -> Actor:
+    async def _authenticate(self, request: Request) -> Actor:
         """Returns the user who is signed in in this browser."""
-        secret = self._cookies.session(request)
+        secret = self._cookies.session_secret(request)
         if not secret:
             raise Unauthenticated("sign in first")
-        return await self._identity.authenticate(secret, _source(request))
+        return await self._identity.authenticate(secret, _client_address(request))
 
-    async def _own_form(self, request: Request) -> dict[str, str]:
+    async def _same_origin_form(self, request: Request) -> dict[str, str]:
         """Reads a form that our own page sent."""
-        check_origin(request, self._cookies.base(request), needed=True)
-        return await _form(request)
+        check_origin(request, self._cookies.base_url(request), required=True)
+        return await _read_form(request)
 
 
-def local_path(text: str) -> str:
+def local_path(path: str) -> str:
     """Returns a path on this host for any input, never a URL of another host."""
-    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text
-    if not is_own or any(ord(char) < 33 for char in text):
+    is_local = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    if not is_local or any(ord(char) < 33 for char in path):
         return "/"
-    return text[:1000]
+    return path[:1000]
 
 
-def _with_errors(work: Handler) -> Handler:
+def _with_error_page(handler: Handler) -> Handler:
     """Shows errors as a page."""
 
     async def handle(request: Request) -> Response:
         try:
-            return await work(request)
+            return await handler(request)
         except TowlineError as error:
             return pages.message("Not done", error.message, HTTP_STATUS[error.code])
 
     return handle
 
 
-def _oauth(work: Handler) -> Handler:
+def _with_oauth_errors(handler: Handler) -> Handler:
     """Converts errors into the format of RFC 6749 section 5.2."""
 
     async def handle(request: Request) -> Response:
         try:
-            response = await work(request)
+            response = await handler(request)
         except TowlineError as error:
             name = _OAUTH_ERRORS.get(error.code, "server_error")
             body = {"error": name, "error_description": error.message}
@@ -274,34 +282,34 @@ def _oauth(work: Handler) -> Handler:
     return handle
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """Returns the fields of a form or of a JSON object, the first value of each.
 
     Raises Invalid for any other content.
     """
     body = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if len(body) > MAX_FORM_BYTES:
         raise Invalid(f"the form exceeds {MAX_FORM_BYTES} bytes")
-    if kind == "application/x-www-form-urlencoded":
+    if media_type == "application/x-www-form-urlencoded":
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MAX_FORM_FIELDS)
         except ValueError:
             raise Invalid(f"the form must have at most {MAX_FORM_FIELDS} fields") from None
         return {name: values[0] for name, values in fields.items()}
-    if kind == "application/json":
+    if media_type == "application/json":
         try:
-            given = orjson.loads(body)
+            body_fields = orjson.loads(body)
         except orjson.JSONDecodeError:
-            given = None
-        if isinstance(given, dict):
-            return {name: value for name, value in given.items() if isinstance(value, str)}
+            body_fields = None
+        if isinstance(body_fields, dict):
+            return {name: value for name, value in body_fields.items() if isinstance(value, str)}
     raise Invalid("send a form, or a JSON object of strings")
 
 
-def _source(request: Request) -> str:
+def _client_address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _plain(code: str) -> str:
+def _alphanumeric(code: str) -> str:
     return "".join(char for char in code if char.isalnum() or char == "-")

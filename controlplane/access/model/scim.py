@@ -25,7 +25,7 @@ _MEMBER = re.compile(r'members\[value eq "([\w-]{1,64})"\]', re.IGNORECASE)
 _FILTER = re.compile(r'\s*(\w{1,40}) eq "([^"\\]{1,320})"\s*', re.IGNORECASE)
 _PATH = re.compile(r"[\w$.:\-]{1,200}(?:\[[^\[\]]{1,400}\][\w.]{0,80})?")
 _NAMES = ("displayname", "name.formatted")
-_TRUTHS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 Json = Mapping[str, object]
 
@@ -83,11 +83,11 @@ class AttributeFilter(NamedTuple):
 
 def parse_user(body: object) -> UserPush:
     """Parses a whole user. Raises Invalid, naming the attribute."""
-    given = _lowered(body)
-    push = _person(given)
+    attributes = _with_lowercase_keys(body)
+    push = _user_push(attributes)
     if push.address is None:
         raise Invalid("is missing", field="userName")
-    if push.name is None and (full := _full_name(given.get("name"))):
+    if push.name is None and (full := _name_from_parts(attributes.get("name"))):
         push = replace(push, name=full)
     return push
 
@@ -95,12 +95,12 @@ def parse_user(body: object) -> UserPush:
 def parse_user_patch(body: object) -> UserPush:
     """Parses a user PATCH. Raises Invalid, naming the operation."""
     push = UserPush()
-    for how, path, value in _operations(body):
+    for how, path, value in _patch_operations(body):
         if how is MemberOperation.REMOVE:
             changed = UserPush(external_id="") if path == "externalid" else UserPush()
         else:
-            changed = _person({path: value} if path else _lowered(value))
-        push = _merged(push, changed)
+            changed = _user_push({path: value} if path else _with_lowercase_keys(value))
+        push = _merge_pushes(push, changed)
     return push
 
 
@@ -108,7 +108,7 @@ def parse_group(body: object) -> GroupPush:
     """Parses a whole group; without `members` the members stay. Raises Invalid, naming the
     attribute.
     """
-    push = _group(MemberOperation.REPLACE, _lowered(body))
+    push = _group_push(MemberOperation.REPLACE, _with_lowercase_keys(body))
     if push.name is None:
         raise Invalid("is missing", field="displayName")
     return push
@@ -117,8 +117,8 @@ def parse_group(body: object) -> GroupPush:
 def parse_group_patch(body: object) -> GroupPush:
     """Parses a group PATCH. Raises Invalid, naming the operation."""
     push = GroupPush()
-    for how, path, value in _operations(body):
-        changed = _group_operation(how, path, value)
+    for how, path, value in _patch_operations(body):
+        changed = _group_push_of_operation(how, path, value)
         push = GroupPush(
             changed.name if changed.name is not None else push.name,
             changed.external_id if changed.external_id is not None else push.external_id,
@@ -127,61 +127,63 @@ def parse_group_patch(body: object) -> GroupPush:
     return push
 
 
-def parse_filter(text: str, known: Collection[str]) -> AttributeFilter | None:
+def parse_filter(text: str, attributes: Collection[str]) -> AttributeFilter | None:
     """Parses a filter; None without one. Raises Invalid unless it is `attribute eq "value"`."""
     if not text.strip():
         return None
-    found = _FILTER.fullmatch(text)
-    names = {name.lower() for name in known}
-    if found is None or found[1].lower() not in names or not found[2].isprintable():
-        like = " or ".join(f'{name} eq "…"' for name in known)
-        raise Invalid(f"unsupported filter; expected {like}", field="filter")
-    return AttributeFilter(found[1].lower(), found[2])
+    match = _FILTER.fullmatch(text)
+    names = {name.lower() for name in attributes}
+    if match is None or match[1].lower() not in names or not match[2].isprintable():
+        expected = " or ".join(f'{name} eq "…"' for name in attributes)
+        raise Invalid(f"unsupported filter; expected {expected}", field="filter")
+    return AttributeFilter(match[1].lower(), match[2])
 
 
-def _person(given: Json) -> UserPush:
-    name = next((given[key] for key in _NAMES if given.get(key)), None)
+def _user_push(attributes: Json) -> UserPush:
+    name = next((attributes[key] for key in _NAMES if attributes.get(key)), None)
     return UserPush(
-        _text(given.get("username"), "userName", 320),
+        _text(attributes.get("username"), "userName", 320),
         _text(name, "displayName", 255),
-        _text(given.get("externalid"), "externalId", _MAX_ID_LENGTH),
-        _truth(given.get("active")),
+        _text(attributes.get("externalid"), "externalId", _MAX_ID_LENGTH),
+        _boolean(attributes.get("active")),
     )
 
 
-def _group(how: MemberOperation, given: Json) -> GroupPush:
+def _group_push(operation: MemberOperation, attributes: Json) -> GroupPush:
     edits = ()
-    if given.get("members") is not None:
-        edits = (MemberEdit(how, _ids(given["members"])),)
+    if attributes.get("members") is not None:
+        edits = (MemberEdit(operation, _member_ids(attributes["members"])),)
     return GroupPush(
-        _text(given.get("displayname"), "displayName", 255),
-        _text(given.get("externalid"), "externalId", _MAX_ID_LENGTH),
+        _text(attributes.get("displayname"), "displayName", 255),
+        _text(attributes.get("externalid"), "externalId", _MAX_ID_LENGTH),
         edits,
     )
 
 
-def _group_operation(how: MemberOperation, path: str, value: object) -> GroupPush:
+def _group_push_of_operation(operation: MemberOperation, path: str, value: object) -> GroupPush:
     match = _MEMBER.fullmatch(path)
     if match is not None:
-        if how is not MemberOperation.REMOVE:
+        if operation is not MemberOperation.REMOVE:
             raise Invalid("a single member can only be removed", field="path")
-        return GroupPush(edits=(MemberEdit(how, frozenset((match[1],))),))
-    if how is not MemberOperation.REMOVE:
-        return _group(how, {path: value} if path else _lowered(value))
+        return GroupPush(edits=(MemberEdit(operation, frozenset((match[1],))),))
+    if operation is not MemberOperation.REMOVE:
+        return _group_push(operation, {path: value} if path else _with_lowercase_keys(value))
     if path == "members":
-        everybody = MemberEdit(MemberOperation.REPLACE, frozenset())
-        return GroupPush(edits=(MemberEdit(how, _ids(value)) if value else everybody,))
+        remove_all = MemberEdit(MemberOperation.REPLACE, frozenset())
+        return GroupPush(
+            edits=(MemberEdit(operation, _member_ids(value)) if value else remove_all,)
+        )
     return GroupPush(external_id="") if path == "externalid" else GroupPush()
 
 
-def _operations(body: object) -> Iterator[tuple[MemberOperation, str, object]]:
+def _patch_operations(body: object) -> Iterator[tuple[MemberOperation, str, object]]:
     """Returns (operation, lower-case path without its schema, value)
     for each operation of a PATCH.
     """
-    operations = _lowered(body).get("operations")
+    operations = _with_lowercase_keys(body).get("operations")
     if not isinstance(operations, Sequence) or not 0 < len(operations) <= MAX_EDITS:
         raise Invalid(f"1 to {MAX_EDITS} of them", field="Operations")
-    for operation in map(_lowered, operations):
+    for operation in map(_with_lowercase_keys, operations):
         how, path = str(operation.get("op", "")).lower(), operation.get("path") or ""
         if how not in list(MemberOperation):
             raise Invalid("must be add, remove or replace", field="op")
@@ -193,57 +195,57 @@ def _operations(body: object) -> Iterator[tuple[MemberOperation, str, object]]:
         yield MemberOperation(how), plain if "[" in plain else plain.lower(), operation.get("value")
 
 
-def _merged(first: UserPush, then: UserPush) -> UserPush:
+def _merge_pushes(first: UserPush, later: UserPush) -> UserPush:
     return UserPush(
-        first.address if then.address is None else then.address,
-        first.name if then.name is None else then.name,
-        first.external_id if then.external_id is None else then.external_id,
-        first.active if then.active is None else then.active,
+        first.address if later.address is None else later.address,
+        first.name if later.name is None else later.name,
+        first.external_id if later.external_id is None else later.external_id,
+        first.active if later.active is None else later.active,
     )
 
 
-def _lowered(body: object) -> JsonObject:
+def _with_lowercase_keys(body: object) -> JsonObject:
     """Returns the object with lower-case names and without schema prefixes."""
     if not isinstance(body, Mapping):
         raise Invalid("must be a JSON object", field="body")
     return {_URN.sub("", str(name)).lower(): value for name, value in body.items()}
 
 
-def _full_name(value: object) -> str | None:
+def _name_from_parts(value: object) -> str | None:
     if not isinstance(value, Mapping):
         return None
-    parts = _lowered(value)
-    whole = parts.get("formatted") or " ".join(
+    parts = _with_lowercase_keys(value)
+    name = parts.get("formatted") or " ".join(
         str(parts[part]) for part in ("givenname", "familyname") if parts.get(part)
     )
-    return _text(whole or None, "name", 255)
+    return _text(name or None, "name", 255)
 
 
-def _ids(value: object) -> frozenset[str]:
+def _member_ids(value: object) -> frozenset[str]:
     """Returns the ids of members: objects with a `value` each."""
-    several = value if isinstance(value, list) else [value]
-    check_count(len(several), "members", MAX_MEMBERS)
+    members = value if isinstance(value, list) else [value]
+    check_count(len(members), "members", MAX_MEMBERS)
     ids: set[str] = set()
-    for member in several:
-        id = _lowered(member).get("value")
+    for member in members:
+        id = _with_lowercase_keys(member).get("value")
         if not isinstance(id, str) or not _ID.fullmatch(id):
             raise Invalid('must be objects like {"value": "<user id>"}', field="members")
         ids.add(id)
     return frozenset(ids)
 
 
-def _text(value: object, field: str, longest: int) -> str | None:
+def _text(value: object, field: str, max_length: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
         raise Invalid("is text", field=field)
-    return check_text(value, field, longest) if value else value
+    return check_text(value, field, max_length) if value else value
 
 
-def _truth(value: object) -> bool | None:
+def _boolean(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    truth = _TRUTHS.get(value.lower()) if isinstance(value, str) else None
-    if truth is None:
+    boolean = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
+    if boolean is None:
         raise Invalid("must be true or false", field="active")
-    return truth
+    return boolean

@@ -47,16 +47,18 @@ class OidcIssuers:
         self._fetcher = IssuerHttpClient(ca_file)
         self._metadata: dict[str, IssuerMetadata] = {}
 
-    def known(self) -> tuple[Issuer, ...]:
+    def configured(self) -> tuple[Issuer, ...]:
         return tuple(client.issuer for client in self._clients.values())
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._fetcher.close()
 
-    async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
+    async def authorization_url(
+        self, name: str, redirect: str, state: str, nonce: str, challenge: str
+    ) -> str:
         client = self._client(name)
-        where = await self._of(client.issuer.url).endpoint("authorization_endpoint")
+        endpoint = await self._issuer_metadata(client.issuer.url).endpoint("authorization_endpoint")
         parameters = {
             "response_type": "code",
             "client_id": client.client_id,
@@ -67,11 +69,14 @@ class OidcIssuers:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{where}{'&' if '?' in where else '?'}{urlencode(parameters)}"
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     async def check_reply(self, name: str, issuer: str) -> None:
         client = self._client(name)
-        if not issuer and not await self._of(client.issuer.url).sends_issuer_parameter():
+        if (
+            not issuer
+            and not await self._issuer_metadata(client.issuer.url).sends_issuer_parameter()
+        ):
             return
         if issuer != client.issuer.url:
             raise Unauthenticated(
@@ -79,7 +84,7 @@ class OidcIssuers:
                 f"{client.issuer.url}: start again"
             )
 
-    async def finish(
+    async def redeem_code(
         self, name: str, redirect: str, code: str, verifier: str, nonce: str
     ) -> Claims:
         client = self._client(name)
@@ -92,12 +97,14 @@ class OidcIssuers:
         }
         if client.client_secret:
             form["client_secret"] = client.client_secret
-        where = await self._of(client.issuer.url).endpoint("token_endpoint")
+        endpoint = await self._issuer_metadata(client.issuer.url).endpoint("token_endpoint")
         try:
-            answer = await self._fetcher.post(where, form)
+            response = await self._fetcher.post(endpoint, form)
         except Unavailable as error:
             raise Unauthenticated(f"the sign-in was not completed: {error.message}") from None
-        claims = await self._judged(str(answer.get("id_token", "")), client, client.client_id)
+        claims = await self._verify_for_client(
+            str(response.get("id_token", "")), client, client.client_id
+        )
         if claims.every.get("nonce") != nonce:
             raise Unauthenticated("this sign-in was started by another browser: start again")
         return claims
@@ -110,20 +117,22 @@ class OidcIssuers:
         clients = [client for client in self._clients.values() if client.issuer.url == issuer]
         if not clients:
             raise Unauthenticated("the token's issuer is not trusted")
-        refusal = Unauthenticated("the token is not valid here")
+        last_error = Unauthenticated("the token is not valid here")
         for client in clients:
             try:
-                return await self._judged(token, client, client.audience or client.client_id)
+                return await self._verify_for_client(
+                    token, client, client.audience or client.client_id
+                )
             except Unauthenticated as error:
-                refusal = error
-        raise refusal
+                last_error = error
+        raise last_error
 
     async def verify_for_audience(
         self, token: str, issuer: str, audience: str, keys: str | None
     ) -> Claims:
         algorithm, kid = unverified_header(token)
         if keys is None:
-            key = await self._of(issuer).key(kid, algorithm)
+            key = await self._issuer_metadata(issuer).key(kid, algorithm)
         else:
             try:
                 key = choose_key(parse_keys(orjson.loads(keys)), kid, algorithm)
@@ -134,9 +143,9 @@ class OidcIssuers:
         claims = verify_signature(token, key, algorithm)
         return validate_claims(claims, issuer=issuer, audience=audience, now=self._clock.now())
 
-    async def _judged(self, token: str, client: OidcClient, audience: str) -> Claims:
+    async def _verify_for_client(self, token: str, client: OidcClient, audience: str) -> Claims:
         algorithm, kid = unverified_header(token)
-        key = await self._of(client.issuer.url).key(kid, algorithm)
+        key = await self._issuer_metadata(client.issuer.url).key(kid, algorithm)
         return validate_claims(
             verify_signature(token, key, algorithm),
             issuer=client.issuer.url,
@@ -152,7 +161,7 @@ class OidcIssuers:
             raise NotFound(f"unknown identity provider {name[:80]!r}")
         return client
 
-    def _of(self, issuer: str) -> IssuerMetadata:
+    def _issuer_metadata(self, issuer: str) -> IssuerMetadata:
         if issuer not in self._metadata:
             if len(self._metadata) >= _MAX_FOREIGN:
                 self._metadata.clear()

@@ -49,11 +49,11 @@ def validate_claims(
 def _groups(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list):
+    groups = [value] if isinstance(value, str) else value
+    if not isinstance(groups, list):
         return None
     return tuple(
-        group for group in listed if isinstance(group, str) and len(group) <= _MAX_TEXT_LENGTH
+        group for group in groups if isinstance(group, str) and len(group) <= _MAX_TEXT_LENGTH
     )
 
 

@@ -56,23 +56,23 @@ class AccessRequests(StoreOperations):
         first."""
         require_member(actor)
         # Most users decide nothing: the requests of others are not read for them.
-        decides = all(actor.policy.visible(ResourceKind.BINDING, Verb.ADMINISTER))
-        found: list[AccessRequestView] = []
+        is_approver = all(actor.policy.visible(ResourceKind.BINDING, Verb.ADMINISTER))
+        views: list[AccessRequestView] = []
         async with self._context.store.read() as tx:
             store = tx[AccessRequestStore]
-            for row in reversed(await (store.all() if decides else store.of_user(actor.id))):
-                view = await _view(tx, row)
+            for row in reversed(await (store.all() if is_approver else store.of_user(actor.id))):
+                view = await _load_view(tx, row)
                 if view and _may_see(actor, view):
-                    found.append(view)
-                if len(found) == _MAX_LISTED:
+                    views.append(view)
+                if len(views) == _MAX_LISTED:
                     break
-        return found
+        return views
 
     async def undecided(self, actor: Actor) -> list[AccessRequestView]:
         """Pending requests of other users that the caller may decide; newest first."""
         async with self._context.read(actor) as tx:
             rows = await tx[AccessRequestStore].pending()
-            views = [await _view(tx, row) for row in reversed(rows) if row.user_id != actor.id]
+            views = [await _load_view(tx, row) for row in reversed(rows) if row.user_id != actor.id]
         return [view for view in views if view and _may_decide(actor, view)]
 
     async def get(self, actor: Actor, id: str) -> AccessRequestView:
@@ -80,7 +80,7 @@ class AccessRequests(StoreOperations):
         async with self._context.read(actor) as tx:
             return await _find(tx, actor, id)
 
-    async def ask(
+    async def create(
         self, actor: Actor, role_name: str, scope: Scope, minutes: int, reason: str
     ) -> AccessRequest:
         """Requests a role in a scope.
@@ -88,8 +88,8 @@ class AccessRequests(StoreOperations):
         NotFound: the scope does not exist, or the actor may not see it.
         """
         require_member(actor)
-        longest = int(MAX_ACCESS_TIME.total_seconds() // 60)
-        check_range(minutes, "minutes", 1, longest)
+        max_minutes = int(MAX_ACCESS_TIME.total_seconds() // 60)
+        check_range(minutes, "minutes", 1, max_minutes)
         check_text(reason, "reason", _MAX_REASON_LENGTH)
         async with self._context.change(actor, "requestAccess") as tx:
             tx.authorized_by("every user may request access")
@@ -131,7 +131,7 @@ class AccessRequests(StoreOperations):
             )
             await tx[RoleBindingStore].add(binding)
             row = replace(
-                _decided(tx, row, AccessRequestState.APPROVED),
+                _with_decision(tx, row, AccessRequestState.APPROVED),
                 binding_id=binding.id,
                 expires_at=expires_at,
             )
@@ -140,11 +140,11 @@ class AccessRequests(StoreOperations):
             tx.publish(ACCESS, row.user_id)
         return row
 
-    async def refuse(self, actor: Actor, id: str) -> AccessRequest:
+    async def deny(self, actor: Actor, id: str) -> AccessRequest:
         """Denies a request."""
         async with self._context.change(actor, "denyAccess") as tx:
             view = await _find_pending(tx, id)
-            row = _decided(tx, view.row, AccessRequestState.REFUSED)
+            row = _with_decision(tx, view.row, AccessRequestState.REFUSED)
             await tx[AccessRequestStore].put(row)
             tx.audit(str(view.target), id)
         return row
@@ -176,25 +176,25 @@ class AccessRequests(StoreOperations):
         """
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
-            over = await tx[RoleBindingStore].expired(now)
-        if not over:
+            expired = await tx[RoleBindingStore].expired(now)
+        if not expired:
             return 0
         async with self._context.change(SYSTEM, "expireRoleBinding") as tx:
             tx.authorized_by("expiry of the binding")
             # Another replica may have ended some of them.
-            for row in await tx[RoleBindingStore].lock([row.id for row in over]):
+            for row in await tx[RoleBindingStore].lock([row.id for row in expired]):
                 if row.ended_at is None and not row.is_live(now):
-                    await _end(tx, row, now)
-        return len(over)
+                    await _end_binding(tx, row, now)
+        return len(expired)
 
-    async def ending(self, within: timedelta) -> datetime | None:
+    async def next_expiry(self, within: timedelta) -> datetime | None:
         """The next expiry of a role binding, if it is within that time."""
         async with self._context.store.read() as tx:
-            found = await tx[RoleBindingStore].expired(self._context.clock.now() + within)
-        return min((binding.expires_at for binding in found if binding.expires_at), default=None)
+            expiring = await tx[RoleBindingStore].expired(self._context.clock.now() + within)
+        return min((binding.expires_at for binding in expiring if binding.expires_at), default=None)
 
 
-async def _end(tx: Change, row: Binding, now: datetime) -> None:
+async def _end_binding(tx: Change, row: Binding, now: datetime) -> None:
     """Ends an expired binding."""
     if row.name is None:
         await tx[RoleBindingStore].remove(row.id)
@@ -207,7 +207,7 @@ async def _end(tx: Change, row: Binding, now: datetime) -> None:
 async def _find(tx: Transaction, actor: Actor, id: str) -> AccessRequestView:
     """The caller's own request, or one that the caller may decide. NotFound: any other."""
     row = await tx[AccessRequestStore].get(id)
-    view = await _view(tx, row) if row else None
+    view = await _load_view(tx, row) if row else None
     if view is None or not _may_see(actor, view):
         raise NotFound
     return view
@@ -225,7 +225,7 @@ async def _find_pending(tx: Change, id: str) -> AccessRequestView:
     return view
 
 
-def _decided(tx: Change, row: AccessRequest, state: AccessRequestState) -> AccessRequest:
+def _with_decision(tx: Change, row: AccessRequest, state: AccessRequestState) -> AccessRequest:
     by, at = tx.actor.shown_name, tx.context.clock.now()
     return replace(row, state=state, decided_by=by, decided_at=at)
 
@@ -238,7 +238,7 @@ def _may_decide(actor: Actor, view: AccessRequestView) -> bool:
     return actor.may(Verb.ADMINISTER, view.target.below(ResourceKind.BINDING))
 
 
-async def _view(tx: Transaction, row: AccessRequest) -> AccessRequestView | None:
+async def _load_view(tx: Transaction, row: AccessRequest) -> AccessRequestView | None:
     """A request with its user, role and target; None if one was deleted."""
     user = await tx[UserStore].peek(row.user_id)
     role = BUILT_IN.get(row.role_id) or await tx[RoleStore].peek(row.role_id)

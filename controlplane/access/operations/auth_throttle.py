@@ -34,10 +34,10 @@ class AuthThrottle:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         now = clock.monotonic()
-        self._by_address = TokenBuckets[str](_policy(MAX_PER_ADDRESS), now, MAX_ADDRESSES)
-        self._concurrent = TokenBuckets[str](_policy(MAX_CONCURRENT), now, MAX_ADDRESSES)
-        self._total = TokenBucket(_policy(MAX_TOTAL), now)
-        self._wrong: dict[str, tuple[float, str]] = {}
+        self._by_address = TokenBuckets[str](_rate_policy(MAX_PER_ADDRESS), now, MAX_ADDRESSES)
+        self._concurrent = TokenBuckets[str](_rate_policy(MAX_CONCURRENT), now, MAX_ADDRESSES)
+        self._total = TokenBucket(_rate_policy(MAX_TOTAL), now)
+        self._rejected: dict[str, tuple[float, str]] = {}
         self._accepted: dict[str, None] = {}
 
     @contextmanager
@@ -47,39 +47,41 @@ class AuthThrottle:
         Unauthenticated: it was wrong a moment ago. LimitExceeded: too many wrong credentials.
         """
         self._check_cached(key)
-        counted = key not in self._accepted
+        is_limited = key not in self._accepted
         network = source_network(source)
-        if counted:
-            self._count(network, source)
+        if is_limited:
+            self._take_tokens(network, source)
         try:
             yield
         except Unauthenticated as error:
             self._accepted.pop(key, None)
-            if counted:
+            if is_limited:
                 now = self._clock.monotonic()
                 self._by_address.get(network, now).take(now)
-            _keep(self._wrong, key, (self._clock.monotonic() + CACHE_SECONDS, error.message))
+            _add_newest(
+                self._rejected, key, (self._clock.monotonic() + CACHE_SECONDS, error.message)
+            )
             raise
         except BaseException:
-            self._return_tokens(network, counted=counted)
+            self._return_tokens(network, counted=is_limited)
             raise
-        self._return_tokens(network, counted=counted)
-        _keep(self._accepted, key, None)
+        self._return_tokens(network, counted=is_limited)
+        _add_newest(self._accepted, key, None)
 
-    def expect(self, key: str) -> None:
+    def mark_accepted(self, key: str) -> None:
         """Marks a credential that was created here as known, so that it is not throttled."""
-        _keep(self._accepted, key, None)
+        _add_newest(self._accepted, key, None)
 
-    def forget(self) -> None:
+    def clear_rejected(self) -> None:
         """Clears the cache of wrong credentials after permissions changed."""
-        self._wrong.clear()
+        self._rejected.clear()
 
     def _check_cached(self, key: str) -> None:
-        known = self._wrong.get(key)
-        if known is not None and self._clock.monotonic() < known[0]:
-            raise Unauthenticated(known[1])
+        cached = self._rejected.get(key)
+        if cached is not None and self._clock.monotonic() < cached[0]:
+            raise Unauthenticated(cached[1])
 
-    def _count(self, network: str, source: str) -> None:
+    def _take_tokens(self, network: str, source: str) -> None:
         now = self._clock.monotonic()
         invalid, concurrent = self._by_address.get(network, now), self._concurrent.get(network, now)
         if wait := max(bucket.wait_time(now) for bucket in (invalid, concurrent, self._total)):
@@ -97,13 +99,13 @@ class AuthThrottle:
             self._total.give_back()
 
 
-def _policy(lookups: int) -> RatePolicy:
+def _rate_policy(lookups: int) -> RatePolicy:
     return RatePolicy.per(WINDOW_SECONDS, lookups)
 
 
-def _keep(kept: dict[str, Value], key: str, value: Value) -> None:
+def _add_newest(entries: dict[str, Value], key: str, value: Value) -> None:
     """Adds an entry as the newest; evicts the oldest if the cache is full."""
-    kept.pop(key, None)
-    if len(kept) >= MAX_CACHED:
-        del kept[next(iter(kept))]
-    kept[key] = value
+    entries.pop(key, None)
+    if len(entries) >= MAX_CACHED:
+        del entries[next(iter(entries))]
+    entries[key] = value

@@ -32,7 +32,7 @@ async def require_permissions_of_user(
     before the user.
     """
     grants = await grants_of(tx, user, now, in_whole_scopes=True)
-    await _require_all(tx, actor, grants, until)
+    await _require_grants(tx, actor, grants, until)
 
 
 async def require_permissions_of_group(
@@ -43,10 +43,10 @@ async def require_permissions_of_group(
     """
     bindings = await tx[RoleBindingStore].of_subjects(group_id)
     grants = await grants_from_bindings(tx, bindings, now, {}, in_whole_scopes=True)
-    await _require_all(tx, actor, grants, until)
+    await _require_grants(tx, actor, grants, until)
 
 
-async def _require_all(
+async def _require_grants(
     tx: Transaction, actor: Actor, grants: Collection[Grant], until: datetime | None
 ) -> None:
     for grant in grants:

@@ -36,7 +36,14 @@ class Federation:
         directory manages the account and another identity signs in to it. Invalid: the address is
         reserved.
         """
-        required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
+        required = next(
+            (
+                issuer.required
+                for issuer in self.issuers.configured()
+                if issuer.url == claims.issuer
+            ),
+            (),
+        )
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
         async with self._context.store.write() as tx:
             user = await self._find_or_add_user(tx, claims, add=admitted)
@@ -80,8 +87,8 @@ class Federation:
         Entra ID uses a different subject for each application, but the same object id (`oid`).
         """
         ids = [claims.subject, claims.every.get("oid")]
-        named = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
-        return await tx[UserStore].by_external_id(claims.issuer, named)
+        external_ids = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
+        return await tx[UserStore].by_external_id(claims.issuer, external_ids)
 
     async def _user_with_address(self, tx: Transaction, claims: Claims) -> User | None:
         user = await tx[UserStore].by_email(claims.email) if claims.email else None
@@ -112,10 +119,10 @@ class Federation:
         """
         if claims.groups is None:
             return False
-        named = frozenset(claims.groups[:MAX_GROUPS])
-        every = await tx[GroupStore].of_issuer(claims.issuer)
-        pushed = {group.id for group in every if group.external_id is not None}
-        claimed = [group for group in every if group.name in named and group.id not in pushed]
+        names = frozenset(claims.groups[:MAX_GROUPS])
+        groups = await tx[GroupStore].of_issuer(claims.issuer)
+        pushed = {group.id for group in groups if group.external_id is not None}
+        claimed = [group for group in groups if group.name in names and group.id not in pushed]
         memberships = await tx[MembershipStore].of_user(user.id)
         others = {row.group_id for row in memberships if row.issuer != claims.issuer}
         synced = {
@@ -124,23 +131,23 @@ class Federation:
             if membership.issuer == claims.issuer and membership.group_id not in pushed
         }
         ids = {group.id for group in claimed}
-        left = [membership for group, membership in synced.items() if group not in ids]
-        for membership in left:
+        removed = [membership for group, membership in synced.items() if group not in ids]
+        for membership in removed:
             await tx[MembershipStore].remove(membership.id)
-        new = [group for group in claimed if group.id not in synced.keys() | others]
-        for group in new:
+        added = [group for group in claimed if group.id not in synced.keys() | others]
+        for group in added:
             await tx[MembershipStore].add(self._membership(group, user, claims.issuer))
-        if left or new:
+        if removed or added:
             await self._context.audit(
                 tx,
                 SYSTEM,
                 "syncGroups",
                 user.email,
                 user.id,
-                joined=[group.name for group in new],
-                left=[membership.group_id for membership in left],
+                joined=[group.name for group in added],
+                left=[membership.group_id for membership in removed],
             )
-        return bool(left or new)
+        return bool(removed or added)
 
     def _membership(self, group: Group, user: User, issuer: str) -> Membership:
         return Membership(

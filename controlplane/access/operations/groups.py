@@ -82,8 +82,8 @@ class Groups(StoreOperations):
         now = self._context.clock.now()
         async with self._context.change(actor, "createGroup", _ADMINISTER_GROUPS) as tx:
             group = change.applied(Group(self._context.new_id(), "", now, now))
-            if (known := await tx[GroupStore].by_name(group.name)) is not None:
-                raise name_conflict(actor, known, f"group {group.name!r} already exists")
+            if (existing := await tx[GroupStore].by_name(group.name)) is not None:
+                raise name_conflict(actor, existing, f"group {group.name!r} already exists")
             await tx[GroupStore].add(group)
             tx[MembershipStore].expect_none("group_id", group.id)
             tx[RoleBindingStore].expect_none("subject_id", group.id)

@@ -56,8 +56,8 @@ class CredentialAuthenticator:
         self._cached_actors: dict[str, tuple[float, Actor]] = {}
         self._throttle = AuthThrottle(context.clock)
         self._deploy_tokens = deploy_tokens
-        self._first_uses: Batcher[str, None] = Batcher(self._note_first_uses)
-        self._changes = 0
+        self._first_uses: Batcher[str, None] = Batcher(self._record_first_uses)
+        self._invalidations = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
         """The actor of a credential.
@@ -67,28 +67,28 @@ class CredentialAuthenticator:
         many wrong credentials from the address `source`, or in total.
         """
         key = token_hash(token)
-        known = self._cached_actors.get(key)
-        if known is not None and known[0] > self._context.clock.monotonic():
-            return replace(known[1], source=source)
+        cached = self._cached_actors.get(key)
+        if cached is not None and cached[0] > self._context.clock.monotonic():
+            return replace(cached[1], source=source)
         kind = token_kind(token)
-        before = self._changes
+        invalidations = self._invalidations
         if kind not in _STORED_KINDS and not self._may_be_id_token(token):
             raise Unauthenticated(_INVALID_TOKEN)
         with self._throttle.throttled(key, source):
-            actor = await self._look_up(kind, key, token, source)
+            actor = await self._resolve_credential(kind, key, token, source)
         # A token that was revoked during the read must not be cached.
-        if before == self._changes and kind is not TokenKind.TICKET:
-            self._remember(key, actor)
+        if invalidations == self._invalidations and kind is not TokenKind.TICKET:
+            self._cache_actor(key, actor)
         return replace(actor, source=source)
 
     async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
         """(cluster id, token id) of a deploy token. Unauthenticated: any other token."""
         if token_kind(token) is not TokenKind.AGENT:
             raise Unauthenticated("an agent must authenticate with its deploy token (twa_…)")
-        found = await self._deploy_tokens.find(token_hash(token))
-        if found is None or found[0].cluster_id is None:
+        deploy_token = await self._deploy_tokens.find(token_hash(token))
+        if deploy_token is None or deploy_token[0].cluster_id is None:
             raise Unauthenticated(_INVALID_TOKEN)
-        row, cluster_id = found
+        row, cluster_id = deploy_token
         row.check(self._context.clock.now())
         if cluster_id is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
@@ -106,15 +106,15 @@ class CredentialAuthenticator:
             row = await tx[TokenStore].get(token_id) if token_id else None
             if token_id and row is None:
                 raise Unauthenticated(_INVALID_TOKEN)
-            return await self._actor(tx, user, row)
+            return await self._check_and_load_actor(tx, user, row)
 
-    def forget(self, token_id: str) -> None:
+    def drop_token(self, token_id: str) -> None:
         """Drops the cached actor of a revoked token."""
-        self._drop(lambda actor: actor.token_id == token_id)
+        self._drop_cached(lambda actor: actor.token_id == token_id)
 
     def drop_user(self, user_id: str) -> None:
         """Drops the cached actors of a user; an empty id drops all."""
-        self._drop(lambda actor: not user_id or actor.id == user_id)
+        self._drop_cached(lambda actor: not user_id or actor.id == user_id)
 
     async def me(self, actor: Actor) -> User:
         """The caller's own user."""
@@ -184,7 +184,7 @@ class CredentialAuthenticator:
             await tx[TokenStore].revoke(id, now)
             tx.audit(token.name, id)
             tx.publish(REVOKED, id)
-        self.forget(id)
+        self.drop_token(id)
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
@@ -195,10 +195,10 @@ class CredentialAuthenticator:
             revoked = await revoke_user_tokens(tx, actor.id, SIGN_IN_KINDS)
             tx.audit(actor.email, actor.id)
         for id in revoked:
-            self.forget(id)
+            self.drop_token(id)
         return len(revoked)
 
-    async def ticket(self, actor: Actor) -> str:
+    async def create_ticket(self, actor: Actor) -> str:
         """A secret with which a browser opens one WebSocket as the caller within 60 s."""
         require_member(actor)
         if actor.token_id is None:
@@ -213,7 +213,7 @@ class CredentialAuthenticator:
                 kind=TokenKind.TICKET,
                 parent_id=actor.token_id,
             )
-        self._throttle.expect(token_hash(secret))
+        self._throttle.mark_accepted(token_hash(secret))
         return secret
 
     def _may_be_id_token(self, token: str) -> bool:
@@ -224,14 +224,16 @@ class CredentialAuthenticator:
             and token.count(".") == 2
         )
 
-    async def _look_up(self, kind: TokenKind | None, key: str, token: str, source: str) -> Actor:
+    async def _resolve_credential(
+        self, kind: TokenKind | None, key: str, token: str, source: str
+    ) -> Actor:
         if kind is TokenKind.TICKET:
-            return await self._redeem(key)
+            return await self._redeem_ticket(key)
         if kind is not None:
-            return await self._from_token_hash(key, source)
-        return await self._from_issuer(token)
+            return await self._actor_of_token(key, source)
+        return await self._actor_of_id_token(token)
 
-    async def _from_token_hash(self, key: str, source: str) -> Actor:
+    async def _actor_of_token(self, key: str, source: str) -> Actor:
         """The actor of a token's hash."""
         now = self._context.clock.now()
         async with self._context.store.read() as tx:
@@ -239,12 +241,12 @@ class CredentialAuthenticator:
             if row is None:
                 raise Unauthenticated(_INVALID_TOKEN)
             user = await tx[UserStore].get(row.user_id) if row.user_id else None
-            actor = await self._actor(tx, user, row)
+            actor = await self._check_and_load_actor(tx, user, row)
         if row.last_used_at is None or row.last_used_at + _LAST_USED_INTERVAL < now:
-            await self._note_use(replace(actor, source=source), row, now)
+            await self._record_use(replace(actor, source=source), row, now)
         return actor
 
-    async def _redeem(self, key: str) -> Actor:
+    async def _redeem_ticket(self, key: str) -> Actor:
         """The actor of the token that created a ticket; the ticket ends."""
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
@@ -257,18 +259,20 @@ class CredentialAuthenticator:
             user = await tx[UserStore].get(ticket.user_id) if ticket.user_id else None
             if parent is None:
                 raise Unauthenticated(_INVALID_TOKEN)
-            return await self._actor(tx, user, parent)
+            return await self._check_and_load_actor(tx, user, parent)
 
-    async def _from_issuer(self, token: str) -> Actor:
+    async def _actor_of_id_token(self, token: str) -> Actor:
         """The actor of an ID token of a trusted issuer."""
         if self._federation is None:
             raise Unauthenticated(_INVALID_TOKEN)
         user, until = await self._federation.user_of_token(token)
         async with self._context.store.read() as tx:
-            actor = await self._actor(tx, user, None)
+            actor = await self._check_and_load_actor(tx, user, None)
         return replace(actor, expires_at=until)
 
-    async def _actor(self, tx: Transaction, user: User | None, row: Token | None) -> Actor:
+    async def _check_and_load_actor(
+        self, tx: Transaction, user: User | None, row: Token | None
+    ) -> Actor:
         now = self._context.clock.now()
         if row is not None:
             row.check(now)
@@ -282,7 +286,7 @@ class CredentialAuthenticator:
         policy = replace(actor.policy, limits=row.limits)
         return replace(actor, policy=policy, token_id=row.id, expires_at=row.expires_at)
 
-    async def _note_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
+    async def _record_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
         """Marks agents' tokens as used; see `Clusters.deploy_token`."""
         now = self._context.clock.now()
         try:
@@ -292,7 +296,7 @@ class CredentialAuthenticator:
             log.warning("could not record the use of tokens", tokens=len(ids), error=error.message)
         return [None] * len(ids)
 
-    async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
+    async def _record_use(self, actor: Actor, row: Token, now: datetime) -> None:
         """Records the use of a token, and its first use of an hour in the audit log.
 
         Failures are only logged, so that callers can read while the store is read-only.
@@ -303,26 +307,28 @@ class CredentialAuthenticator:
         try:
             async with self._context.store.write() as tx:
                 await tx[TokenStore].change(row.id, **columns)
-                if row.last_used_at is None or _hour(row.last_used_at) != _hour(now):
+                if row.last_used_at is None or _start_of_hour(row.last_used_at) != _start_of_hour(
+                    now
+                ):
                     await self._context.audit(tx, actor, "useToken", row.name, row.id)
         except Unavailable as error:
             log.warning("could not record the use of a token", token=row.id, error=error.message)
 
-    def _drop(self, stale: Callable[[Actor], bool]) -> None:
-        self._changes += 1
-        self._throttle.forget()
-        for key in [k for k, (_, actor) in self._cached_actors.items() if stale(actor)]:
+    def _drop_cached(self, is_stale: Callable[[Actor], bool]) -> None:
+        self._invalidations += 1
+        self._throttle.clear_rejected()
+        for key in [k for k, (_, actor) in self._cached_actors.items() if is_stale(actor)]:
             del self._cached_actors[key]
 
-    def _remember(self, key: str, actor: Actor) -> None:
+    def _cache_actor(self, key: str, actor: Actor) -> None:
         if len(self._cached_actors) >= _CACHE_SIZE:
             self._cached_actors.clear()
         now = self._context.clock.now()
-        ends = (actor.expires_at, actor.policy.until)
-        life = min(((end - now).total_seconds() for end in ends if end), default=math.inf)
+        expiries = (actor.expires_at, actor.policy.until)
+        life = min(((end - now).total_seconds() for end in expiries if end), default=math.inf)
         until = self._context.clock.monotonic() + min(_CACHE_SECONDS, life)
         self._cached_actors[key] = (until, actor)
 
 
-def _hour(moment: datetime) -> datetime:
-    return moment.replace(minute=0, second=0, microsecond=0)
+def _start_of_hour(time: datetime) -> datetime:
+    return time.replace(minute=0, second=0, microsecond=0)

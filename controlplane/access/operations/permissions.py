@@ -47,19 +47,19 @@ class Permissions(StoreOperations):
         except NotFound:
             return False
 
-    async def place_of(self, actor: Actor, scope: Scope) -> str:
+    async def scope_display_name(self, actor: Actor, scope: Scope) -> str:
         """Display name of a scope; the scope itself if the actor may not read its resource.
 
         Only the actor's own scopes are named as deleted: of others, nobody learns that they ended.
         """
         require_member(actor)
-        own = {grant.scope for grant in actor.policy.grants}
+        own_scopes = {grant.scope for grant in actor.policy.grants}
         async with self._context.store.read() as tx:
             target = (await scope_targets(tx, [scope])).get(scope)
-        if target is None and scope in own:
+        if target is None and scope in own_scopes:
             return f"a deleted {scope.partition(':')[0].replace('_', ' ')}"
-        readable = target is not None and (scope in own or actor.may(Verb.READ, target))
-        return str(target) if readable else scope
+        may_name = target is not None and (scope in own_scopes or actor.may(Verb.READ, target))
+        return str(target) if may_name else scope
 
     async def who_can(
         self, actor: Actor, verb: Verb, kind: ResourceKind, id: str
@@ -90,11 +90,13 @@ async def _holders(
     grants: dict[str, list[Grant]] = {}
     subjects = await _users_by_subject(tx, [row for row, _ in reasons])
     for row, grant in reasons:
-        why, members = subjects.get(row.subject_id, ("", []))
+        origin, members = subjects.get(row.subject_id, ("", []))
         for user in members:
             users[user.id] = user
-            given = f", given by {row.given_by}" if row.given_by else ""
-            grants.setdefault(user.id, []).append(replace(grant, why=f"{why}{given}{row.where}"))
+            grantor = f", given by {row.given_by}" if row.given_by else ""
+            grants.setdefault(user.id, []).append(
+                replace(grant, why=f"{origin}{grantor}{row.where}")
+            )
     holders = [
         PermissionHolder(user, grants[id]) for id, user in users.items() if user.disabled_at is None
     ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.binding_subjects import RoleSubjects, change_subjects
 from controlplane.access.ports import (
     FenceEffects,
     ProjectStore,
@@ -69,7 +69,7 @@ class Projects(NamedOperations[Project]):
         self._effects = effects
         self._fence = fence
 
-    async def of(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
+    async def readable_by_id(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
         """The projects that the actor may read, by id."""
         require_member(actor)
         if not ids:
@@ -106,16 +106,16 @@ class Projects(NamedOperations[Project]):
         return project
 
     async def _apply_fence(self, tx: Change, project: Project, *, confirmed: bool) -> None:
-        outside = await self._effects.outside(tx, project)
-        if outside and not confirmed:
-            more = len(outside) - _MAX_NAMED
-            names = ", ".join(outside[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        refused = await self._effects.refused_services(tx, project)
+        if refused and not confirmed:
+            more = len(refused) - _MAX_NAMED
+            names = ", ".join(refused[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
             raise Conflict(
                 f"this fence leaves services of project {project.name!r} outside: {names}. Nothing "
                 "was changed. To apply it anyway, confirm it (--confirm; in the API confirmFence): "
                 "these services keep their objects, and get no new ones"
             )
-        await self._effects.renew(tx, project)
+        await self._effects.apply(tx, project)
 
     async def delete(self, actor: Actor, id: str) -> Project:
         """Deletes an empty project with its role bindings. Conflict: it contains resources."""

@@ -37,14 +37,16 @@ class IssuedTokens(NamedTuple):
 class RefreshTokens(StoreOperations):
     """Operations on refresh tokens."""
 
-    async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> IssuedTokens:
+    async def start_family(
+        self, tx: Transaction, name: str, user_id: str, source: str
+    ) -> IssuedTokens:
         """Issues the first tokens of a family, which ends after 7 days like a session."""
         now = self._context.clock.now()
         for old in await tx[TokenStore].of_user(user_id, TokenKind.REFRESH):
             if old.expires_at is not None and old.expires_at <= now:
                 await tx[TokenStore].remove(old.id)
         family, end = self._context.new_id(), now + SESSION_LIFE
-        return await self._issue(tx, name, user_id, source, family, end)
+        return await self._issue_pair(tx, name, user_id, source, family, end)
 
     async def renew(self, refresh: str, source: str) -> IssuedTokens:
         """Issues the next tokens of a family.
@@ -53,23 +55,23 @@ class RefreshTokens(StoreOperations):
         """
         ended: list[str] = []
         async with self._context.store.write() as tx:
-            row = await self._find(tx, refresh)
+            row = await self._find_refresh_token(tx, refresh)
             family = await tx[TokenStore].children_of(row.parent_id)
-            if row.revoked_at is None and not _is_ended(family):
-                return await self._next(tx, row, family, source)
-            ended = await self._end(tx, row, family, source)
+            if row.revoked_at is None and not _is_revoked(family):
+                return await self._rotate(tx, row, family, source)
+            ended = await self._revoke_family(tx, row, family, source)
         for id in ended:
             self._context.bus.publish(REVOKED, id)
         raise Unauthenticated(_SPENT)
 
-    async def _find(self, tx: Transaction, refresh: str) -> Token:
+    async def _find_refresh_token(self, tx: Transaction, refresh: str) -> Token:
         is_refresh = token_kind(refresh) is TokenKind.REFRESH
         row = await tx[TokenStore].by_hash(token_hash(refresh)) if is_refresh else None
         if row is None or row.expires_at is None or row.expires_at <= self._context.clock.now():
             raise Unauthenticated(_SPENT)
         return row
 
-    async def _next(
+    async def _rotate(
         self, tx: Transaction, row: Token, family: list[Token], source: str
     ) -> IssuedTokens:
         """Spends a refresh token, and deletes expired tokens of the family."""
@@ -79,29 +81,29 @@ class RefreshTokens(StoreOperations):
         now = self._context.clock.now()
         await tx[TokenStore].revoke(row.id, now)
         for token in family:
-            is_over = token.expires_at is not None and token.expires_at <= now
-            if token.kind is TokenKind.USER and is_over:
+            is_expired = token.expires_at is not None and token.expires_at <= now
+            if token.kind is TokenKind.USER and is_expired:
                 await tx[TokenStore].remove(token.id)
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         await self._context.audit(tx, actor, "renewToken", row.name, row.parent_id)
-        return await self._issue(tx, row.name, user.id, source, row.parent_id, row.expires_at)
+        return await self._issue_pair(tx, row.name, user.id, source, row.parent_id, row.expires_at)
 
-    async def _issue(
+    async def _issue_pair(
         self, tx: Transaction, name: str, user_id: str, source: str, family: str, end: datetime
     ) -> IssuedTokens:
-        left = end - self._context.clock.now()
+        remaining = end - self._context.clock.now()
 
-        async def minted(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
+        async def mint_token(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
             return await mint(
                 tx, self._context, name, user_id=user_id, life=life, kind=kind,
                 source=source[:64], parent_id=family,
             )  # fmt: skip
 
-        token, secret = await minted(TokenKind.USER, min(ACCESS_LIFE, left))
-        _, refresh = await minted(TokenKind.REFRESH, left)
+        token, secret = await mint_token(TokenKind.USER, min(ACCESS_LIFE, remaining))
+        _, refresh = await mint_token(TokenKind.REFRESH, remaining)
         return IssuedTokens(token, secret, refresh)
 
-    async def _end(
+    async def _revoke_family(
         self, tx: Transaction, row: Token, family: list[Token], source: str
     ) -> list[str]:
         """Revokes the remaining tokens of a family; returns their ids."""
@@ -115,8 +117,8 @@ class RefreshTokens(StoreOperations):
         return live
 
 
-def _is_ended(family: list[Token]) -> bool:
+def _is_revoked(family: list[Token]) -> bool:
     """True if a token of the family was revoked."""
-    refreshers = [token for token in family if token.kind is TokenKind.REFRESH]
-    is_spent = all(refresher.revoked_at is not None for refresher in refreshers)
+    refresh_tokens = [token for token in family if token.kind is TokenKind.REFRESH]
+    is_spent = all(token.revoked_at is not None for token in refresh_tokens)
     return is_spent or any(token.revoked_at for token in family if token.kind is TokenKind.USER)

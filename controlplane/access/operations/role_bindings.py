@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import Group, User
-from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.binding_subjects import RoleSubjects, change_subjects
 from controlplane.access.operations.delegation import require_permissions_of_role
 from controlplane.access.operations.scopes import find_role, scope_target, scope_targets
 from controlplane.access.operations.tagged_clusters import check_cluster_tags
@@ -95,39 +95,39 @@ class RoleBindings(StoreOperations):
         self, actor: Actor, scope: Scope | None = None, labels: Sequence[LabelRequirement] = ()
     ) -> list[BindingView]:
         """Role bindings in scopes where the actor may read them, and the actor's own."""
-        return await self._shown_bindings(actor, scope, _may_see, labels)
+        return await self._visible_bindings(actor, scope, _may_see, labels)
 
     async def of_resources(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
         """Role bindings as fields of resources: all of a resource but declared ones, or none.
 
         Editors of a resource see who else has access. A part of a list would read as the whole.
         """
-        return await self._shown_bindings(actor, scope, _may_see_all)
+        return await self._visible_bindings(actor, scope, _may_see_as_field)
 
-    async def _shown_bindings(
+    async def _visible_bindings(
         self,
         actor: Actor,
         scope: Scope | None,
-        is_shown: Callable[[Actor, BindingView], bool],
+        is_visible: Callable[[Actor, BindingView], bool],
         labels: Sequence[LabelRequirement] = (),
     ) -> list[BindingView]:
         async with self._context.read(actor) as tx:
             bindings = tx[RoleBindingStore]
             rows = await (bindings.in_scopes(scope) if scope else bindings.all())
             if labels:
-                known = {row.id for row in await bindings.with_labels(labels)}
-                rows = [row for row in rows if row.id in known]
-            shown: list[BindingView] = []
+                matching_ids = {row.id for row in await bindings.with_labels(labels)}
+                rows = [row for row in rows if row.id in matching_ids]
+            visible: list[BindingView] = []
             for start in range(0, len(rows), _BINDINGS_BATCH):
                 views = await self.views(tx, rows[start : start + _BINDINGS_BATCH])
-                shown += (view for view in views if is_shown(actor, view))
-                if len(shown) >= _MAX_BINDINGS_SHOWN:
+                visible += (view for view in views if is_visible(actor, view))
+                if len(visible) >= _MAX_BINDINGS_SHOWN:
                     break
-        return shown[:_MAX_BINDINGS_SHOWN]
+        return visible[:_MAX_BINDINGS_SHOWN]
 
     async def views(self, tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
         """Bindings with role, target and subject, without those of which a part was deleted."""
-        return await _views(tx, rows, self._context.clock.now())
+        return await _load_views(tx, rows, self._context.clock.now())
 
     async def create(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
@@ -138,10 +138,10 @@ class RoleBindings(StoreOperations):
             raise Invalid("must be in the future", field="expiresAt")
         async with self._context.change(actor, "createRoleBinding") as tx:
             if draft.name is not None:
-                await self._free_name(tx, check_label(draft.name, "name"))
+                await self._claim_name(tx, check_label(draft.name, "name"))
             row = await self._authorized_binding(tx, draft, self._context.new_id())
             await tx[RoleBindingStore].add(row)
-            return await self._report(tx, row)
+            return await self._audit_and_publish(tx, row)
 
     async def update(self, actor: Actor, id: str, draft: BindingDraft) -> BindingView:
         """Replaces all fields of a role binding, which gets the name of the draft.
@@ -158,7 +158,7 @@ class RoleBindings(StoreOperations):
                 raise Conflict("you cannot change your own role: ask another administrator")
             await tx[RoleBindingStore].put(row)
             tx.publish(ACCESS, before.row.affected_user)
-            return await self._report(tx, row)
+            return await self._audit_and_publish(tx, row)
 
     async def delete(self, actor: Actor, id: str) -> BindingView:
         """Deletes a role binding; what it opened ends within seconds."""
@@ -183,21 +183,21 @@ class RoleBindings(StoreOperations):
                 target = await self._authorized_target(tx, scope)
             await change_subjects(tx, target, roles)
 
-    async def _free_name(self, tx: Change, name: str) -> None:
+    async def _claim_name(self, tx: Change, name: str) -> None:
         """Conflict: another binding has the name. One whose scope is gone makes way."""
-        known = await tx[RoleBindingStore].by_name(name)
-        if known is None:
+        existing = await tx[RoleBindingStore].by_name(name)
+        if existing is None:
             return
-        if await self.views(tx, [known]):
+        if await self.views(tx, [existing]):
             raise Conflict(f"role binding {name!r} already exists")
-        await tx[RoleBindingStore].remove(known.id)
+        await tx[RoleBindingStore].remove(existing.id)
 
     async def _authorized_binding(self, tx: Change, draft: BindingDraft, id: str) -> Binding:
         """The binding of a draft, after authorization for its role and scope."""
         target = await self._authorized_target(tx, draft.scope)
         role = await find_role(tx, draft.role)
         require_permissions_of_role(tx.actor, role, target, draft.expires_at)
-        kind, subject = await _subject(tx, draft)
+        kind, subject = await _find_subject(tx, draft)
         return Binding(
             id,
             role.id,
@@ -212,7 +212,7 @@ class RoleBindings(StoreOperations):
             cluster_tags=check_cluster_tags(draft.cluster_tags, draft.scope),
         )
 
-    async def _report(self, tx: Change, row: Binding) -> BindingView:
+    async def _audit_and_publish(self, tx: Change, row: Binding) -> BindingView:
         """Audits and publishes a new or changed binding, and returns its view."""
         (view,) = await self.views(tx, [row])
         until = f"{row.expires_at:%FT%TZ}" if row.expires_at else ""
@@ -251,14 +251,14 @@ def _may_see(actor: Actor, view: BindingView) -> bool:
     return is_own or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
 
 
-def _may_see_all(actor: Actor, view: BindingView) -> bool:
+def _may_see_as_field(actor: Actor, view: BindingView) -> bool:
     if view.row.name is not None:
         return False
     is_editor = actor.may(Verb.WRITE, view.target.below(ResourceKind.SERVICE))
     return is_editor or actor.may(Verb.READ, view.target.below(ResourceKind.BINDING))
 
 
-async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str]:
+async def _find_subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str]:
     """The subject of a draft. Invalid: none, or two. NotFound: it does not exist."""
     if bool(draft.user) == bool(draft.group):
         raise Invalid("specify either a user or a group", field="subject")
@@ -267,21 +267,21 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
         if user is None:
             raise NotFound(f"user {draft.user[:80]!r} does not exist")
         return SubjectKind.USER, user.id
-    name = draft.group or ""
-    group = await tx[GroupStore].by_name(name) or await tx[GroupStore].get(name)
+    group_name = draft.group or ""
+    group = await tx[GroupStore].by_name(group_name) or await tx[GroupStore].get(group_name)
     if group is None:
-        raise NotFound(f"group {name[:80]!r} does not exist")
+        raise NotFound(f"group {group_name[:80]!r} does not exist")
     return SubjectKind.GROUP, group.id
 
 
-async def _views(tx: Transaction, rows: Sequence[Binding], now: datetime) -> list[BindingView]:
+async def _load_views(tx: Transaction, rows: Sequence[Binding], now: datetime) -> list[BindingView]:
     """Role bindings with role, target and subject; those with deleted parts are left out."""
     users = {row.id: row for row in await subjects_of(tx[UserStore], rows, SubjectKind.USER)}
     groups = {row.id: row for row in await subjects_of(tx[GroupStore], rows, SubjectKind.GROUP)}
     targets = await scope_targets(tx, {row.scope for row in rows})
-    custom = {row.role_id for row in rows} - BUILT_IN.keys()
-    found = await tx[RoleStore].by_ids(custom) if custom else []
-    roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in found}}
+    custom_ids = {row.role_id for row in rows} - BUILT_IN.keys()
+    custom_roles = await tx[RoleStore].by_ids(custom_ids) if custom_ids else []
+    roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in custom_roles}}
     return [
         BindingView(
             row,

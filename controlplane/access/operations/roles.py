@@ -110,8 +110,10 @@ class Roles(StoreOperations):
         """Deletes a role. Conflict: it is still bound."""
         async with self._context.change(actor, "deleteRole", _ADMINISTER_ROLES) as tx:
             role = await _find_custom(tx, id)
-            if used := await tx[RoleBindingStore].of_role(id):
-                raise Conflict(f"role {role.name!r} has {len(used)} bindings: delete them first")
+            if bindings := await tx[RoleBindingStore].of_role(id):
+                raise Conflict(
+                    f"role {role.name!r} has {len(bindings)} bindings: delete them first"
+                )
             await tx[RoleStore].remove(id)
             tx.audit(role.name, id)
         return role
@@ -121,8 +123,8 @@ async def _check_name(tx: Transaction, role: Role) -> None:
     """Conflict: another role, or a built-in one, has the name."""
     if role.name in BUILT_IN:
         raise Conflict(f"the role {role.name!r} is built in: choose another name")
-    other = await tx[RoleStore].by_name(role.name)
-    if other is not None and other.id != role.id:
+    existing = await tx[RoleStore].by_name(role.name)
+    if existing is not None and existing.id != role.id:
         raise Conflict(f"role {role.name!r} already exists")
 
 

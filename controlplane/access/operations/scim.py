@@ -23,7 +23,7 @@ from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, NotFound
 
-MAX_NAMED_WAKES = 100
+MAX_PUBLISHED_USERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +44,22 @@ class ScimDirectory:
 
     async def users(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[User]:
         """All users of the directory, or those that match."""
-        issuer = self._issuer(actor, ResourceKind.USER)
+        issuer = self._authorized_issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
             if condition is None:
-                found = await tx[UserStore].of_issuer(issuer)
+                matching = await tx[UserStore].of_issuer(issuer)
             elif condition.attribute == "username":
-                users = await _find_by_address(tx, condition.value)
-                found = [user for user in users if user.issuer == issuer]
+                candidates = await _find_by_address(tx, condition.value)
+                matching = [user for user in candidates if user.issuer == issuer]
             else:
-                found = await tx[UserStore].with_external_id(issuer, condition.value)
-        return [user for user in found if user.external_id is not None]
+                matching = await tx[UserStore].with_external_id(issuer, condition.value)
+        return [user for user in matching if user.external_id is not None]
 
     async def user(self, actor: Actor, id: str) -> User:
         """A user of the directory. NotFound: it does not exist, or belongs to another directory."""
-        issuer = self._issuer(actor, ResourceKind.USER)
+        issuer = self._authorized_issuer(actor, ResourceKind.USER)
         async with self._context.store.read() as tx:
-            return await self._user(tx, issuer, id)
+            return await self._find_user(tx, issuer, id)
 
     async def add_user(self, actor: Actor, push: UserPush) -> User:
         """Creates an account, or takes over the account of a user who signed in through the
@@ -68,17 +68,19 @@ class ScimDirectory:
         Conflict: the address belongs to another account.
         """
         now = self._context.clock.now()
-        async with self._change(actor, "createUser", ResourceKind.USER) as (tx, issuer):
+        async with self._directory_change(actor, "createUser", ResourceKind.USER) as (tx, issuer):
             address = check_address(push.address or "")
-            known = next(iter(await _find_by_address(tx, address)), None)
-            if known is not None and not await self._may_manage(tx, known, issuer):
+            existing = next(iter(await _find_by_address(tx, address)), None)
+            if existing is not None and not await self._may_take_over(tx, existing, issuer):
                 raise Conflict(f"account {address} exists and is not managed by this directory")
-            before = known or User(self._context.new_id(), address, address, now, now)
-            managed = replace(before, issuer=issuer, external_id="")
-            user = _applied(managed, replace(push, active=push.active is not False), issuer, now)
-            await (tx[UserStore].add(user) if known is None else tx[UserStore].put(user))
+            before = existing or User(self._context.new_id(), address, address, now, now)
+            taken_over = replace(before, issuer=issuer, external_id="")
+            user = _apply_push(
+                taken_over, replace(push, active=push.active is not False), issuer, now
+            )
+            await (tx[UserStore].add(user) if existing is None else tx[UserStore].put(user))
             await _revoke_if_disabled(tx, before, user)
-            action = "createUser" if known is None else _action(before, user)
+            action = "createUser" if existing is None else _audit_action(before, user)
             tx.audit_as(action, user.email, user.id, directory=issuer)
             tx.publish(ACCESS, user.id)
         return user
@@ -88,24 +90,26 @@ class ScimDirectory:
 
         Revokes all tokens and sessions of a user who becomes inactive.
         """
-        async with self._change(actor, "updateUser", ResourceKind.USER) as (tx, issuer):
-            before = await self._user(tx, issuer, id)
-            user = _applied(before, push, issuer, self._context.clock.now())
+        async with self._directory_change(actor, "updateUser", ResourceKind.USER) as (tx, issuer):
+            before = await self._find_user(tx, issuer, id)
+            user = _apply_push(before, push, issuer, self._context.clock.now())
             if user == before:
                 return before
             if user.email != before.email:
-                await _require_unused(tx, user)
+                await _require_unused_address(tx, user)
             await tx[UserStore].put(user)
             await _revoke_if_disabled(tx, before, user)
-            tx.audit_as(_action(before, user), user.email, id, directory=issuer)
+            tx.audit_as(_audit_action(before, user), user.email, id, directory=issuer)
             tx.publish(ACCESS, id)
         return user
 
     async def remove_user(self, actor: Actor, id: str) -> None:
         """Disables a user, removes it from the directory's groups, and stops managing it."""
-        async with self._change(actor, "disableUser", ResourceKind.USER) as (tx, issuer):
-            before = await self._user(tx, issuer, id)
-            disabled = _applied(before, UserPush(active=False), issuer, self._context.clock.now())
+        async with self._directory_change(actor, "disableUser", ResourceKind.USER) as (tx, issuer):
+            before = await self._find_user(tx, issuer, id)
+            disabled = _apply_push(
+                before, UserPush(active=False), issuer, self._context.clock.now()
+            )
             user = replace(disabled, external_id=None)
             await tx[UserStore].put(user)
             rows = await tx[MembershipStore].of_user_from(id, issuer)
@@ -116,7 +120,7 @@ class ScimDirectory:
 
     async def groups(self, actor: Actor, condition: AttributeFilter | None) -> Sequence[Group]:
         """All groups with members from the provider, or those that match."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
+        issuer = self._authorized_issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
             groups = tx[GroupStore]
             if condition is None:
@@ -127,7 +131,7 @@ class ScimDirectory:
 
     async def with_members(self, actor: Actor, groups: Sequence[Group]) -> list[ScimGroup]:
         """Groups with their members."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
+        issuer = self._authorized_issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
             ids = [group.id for group in groups if group.issuer == issuer]
             rows = await tx[MembershipStore].of_groups_from(ids, issuer) if ids else []
@@ -138,18 +142,18 @@ class ScimDirectory:
 
     async def group(self, actor: Actor, id: str) -> Group:
         """A group of the directory. NotFound: it does not exist, or belongs to another provider."""
-        issuer = self._issuer(actor, ResourceKind.GROUP)
+        issuer = self._authorized_issuer(actor, ResourceKind.GROUP)
         async with self._context.store.read() as tx:
-            return await self._group(tx, issuer, id)
+            return await self._find_group(tx, issuer, id)
 
     async def add_group(self, actor: Actor, push: GroupPush) -> Group:
         """Creates a group with members and without roles. Conflict: the name is already used."""
         now = self._context.clock.now()
-        async with self._change(actor, "createGroup", ResourceKind.GROUP) as (tx, issuer):
+        async with self._directory_change(actor, "createGroup", ResourceKind.GROUP) as (tx, issuer):
             name = check_text(push.name or "", "displayName")
             group = Group(self._context.new_id(), name, now, now, issuer=issuer)
             group = replace(group, external_id=push.external_id or "")
-            await _require_free(tx, name)
+            await _require_unused_group_name(tx, name)
             await tx[GroupStore].add(group)
             changed = await self._set_members(tx, issuer, group, push)
             tx.audit(name, group.id, directory=issuer, joined=len(changed))
@@ -158,13 +162,13 @@ class ScimDirectory:
 
     async def change_group(self, actor: Actor, id: str, push: GroupPush) -> Group:
         """Changes the name or the members. From then on sign-ins do not change the members."""
-        async with self._change(actor, "updateGroup", ResourceKind.GROUP) as (tx, issuer):
-            before = await self._group(tx, issuer, id)
+        async with self._directory_change(actor, "updateGroup", ResourceKind.GROUP) as (tx, issuer):
+            before = await self._find_group(tx, issuer, id)
             external = before.external_id if push.external_id is None else push.external_id
             name = check_text(push.name, "displayName") if push.name else before.name
             group = replace(before, name=name, external_id=external or "")
             if name != before.name:
-                await _require_free(tx, name)
+                await _require_unused_group_name(tx, name)
             changed = await self._set_members(tx, issuer, group, push)
             if group == before and not changed:
                 return before
@@ -176,23 +180,23 @@ class ScimDirectory:
 
     async def remove_group(self, actor: Actor, id: str) -> None:
         """Deletes a group and its role bindings."""
-        async with self._change(actor, "deleteGroup", ResourceKind.GROUP) as (tx, issuer):
-            group = await self._group(tx, issuer, id)
+        async with self._directory_change(actor, "deleteGroup", ResourceKind.GROUP) as (tx, issuer):
+            group = await self._find_group(tx, issuer, id)
             await delete_group_rows(tx, id)
             tx.audit(group.name, id, directory=issuer)
             tx.publish(ACCESS)
 
     @asynccontextmanager
-    async def _change(
+    async def _directory_change(
         self, actor: Actor, action: str, kind: ResourceKind
     ) -> AsyncGenerator[tuple[Change, str], None]:
         """Opens a change of the caller's directory, with its issuer."""
-        issuer = self._issuer(actor, kind)
+        issuer = self._authorized_issuer(actor, kind)
         async with self._context.change(actor, action) as tx:
             tx.authorized_by("directory of the issuer")
             yield tx, issuer
 
-    def _issuer(self, actor: Actor, kind: ResourceKind) -> str:
+    def _authorized_issuer(self, actor: Actor, kind: ResourceKind) -> str:
         """The issuer of the caller.
 
         Forbidden: the caller belongs to no issuer, or lacks the permission.
@@ -204,19 +208,19 @@ class ScimDirectory:
             raise Forbidden(f"{actor.shown_name} is not the scim_account of any identity provider")
         return issuer
 
-    async def _user(self, tx: Transaction, issuer: str, id: str) -> User:
+    async def _find_user(self, tx: Transaction, issuer: str, id: str) -> User:
         user = await tx[UserStore].get(id)
         if user is None or user.issuer != issuer or user.external_id is None:
             raise NotFound(f"this directory has no user with the id {id[:40]}")
         return user
 
-    async def _group(self, tx: Transaction, issuer: str, id: str) -> Group:
+    async def _find_group(self, tx: Transaction, issuer: str, id: str) -> Group:
         group = await tx[GroupStore].get(id)
         if group is None or group.issuer != issuer:
             raise NotFound(f"this directory has no group with the id {id[:40]}")
         return group
 
-    async def _may_manage(self, tx: Transaction, user: User, issuer: str) -> bool:
+    async def _may_take_over(self, tx: Transaction, user: User, issuer: str) -> bool:
         """True if the account belongs to the provider and no directory manages it yet."""
         if user.kind is not UserKind.PERSON or user.external_id is not None:
             return False
@@ -235,22 +239,24 @@ class ScimDirectory:
         rows = await tx[MembershipStore].of_groups(group.id)
         synced = {row.user_id: row.id for row in rows if row.issuer == issuer}
         members = push.members(synced)
-        new = members - {row.user_id for row in rows}
-        await self._require_managed(tx, issuer, new)
+        added = members - {row.user_id for row in rows}
+        await self._require_directory_users(tx, issuer, added)
         now = self._context.clock.now()
         await tx[MembershipStore].add_each(
-            Membership(self._context.new_id(), group.id, id, now, issuer) for id in sorted(new)
+            Membership(self._context.new_id(), group.id, id, now, issuer) for id in sorted(added)
         )
         removed = frozenset(synced) - members
         await tx[MembershipStore].remove_each([synced[user_id] for user_id in removed])
-        return new | removed
+        return added | removed
 
-    async def _require_managed(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
-        known = await tx[UserStore].of_issuer_by_ids(issuer, ids) if ids else []
-        unknown = set(ids) - {user.id for user in known if user.external_id is not None}
+    async def _require_directory_users(
+        self, tx: Transaction, issuer: str, ids: Collection[str]
+    ) -> None:
+        users = await tx[UserStore].of_issuer_by_ids(issuer, ids) if ids else []
+        unknown = set(ids) - {user.id for user in users if user.external_id is not None}
         if unknown:
-            first = min(unknown)
-            raise Invalid(f"no user has the id {first}", field="members")
+            example = min(unknown)
+            raise Invalid(f"no user has the id {example}", field="members")
 
 
 async def _revoke_if_disabled(tx: Change, before: User, user: User) -> None:
@@ -259,11 +265,11 @@ async def _revoke_if_disabled(tx: Change, before: User, user: User) -> None:
 
 
 def _publish_users(tx: Change, ids: Collection[str]) -> None:
-    for id in ids if len(ids) <= MAX_NAMED_WAKES else ("",):
+    for id in ids if len(ids) <= MAX_PUBLISHED_USERS else ("",):
         tx.publish(ACCESS, id)
 
 
-def _applied(user: User, push: UserPush, issuer: str, now: datetime) -> User:
+def _apply_push(user: User, push: UserPush, issuer: str, now: datetime) -> User:
     """The account with the directory's changes; the same object if nothing changes.
 
     An account that a user disabled here stays disabled.
@@ -282,7 +288,7 @@ def _applied(user: User, push: UserPush, issuer: str, now: datetime) -> User:
     return user if changed == user else replace(changed, updated_at=now)
 
 
-def _action(before: User, after: User) -> str:
+def _audit_action(before: User, after: User) -> str:
     if (before.disabled_at is None) == (after.disabled_at is None):
         return "updateUser"
     return "enableUser" if after.disabled_at is None else "disableUser"
@@ -297,11 +303,11 @@ async def _find_by_address(tx: Transaction, address: str) -> list[User]:
     return [item for item in page.items if item.email.lower() == address.lower()]
 
 
-async def _require_unused(tx: Transaction, user: User) -> None:
+async def _require_unused_address(tx: Transaction, user: User) -> None:
     if any(account.id != user.id for account in await _find_by_address(tx, user.email)):
         raise Conflict(f"account {user.email} already exists")
 
 
-async def _require_free(tx: Transaction, name: str) -> None:
+async def _require_unused_group_name(tx: Transaction, name: str) -> None:
     if await tx[GroupStore].by_name(name) is not None:
         raise Conflict(f"group {name!r} already exists")

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
-from controlplane.access.operations.tagged_clusters import scopes_of
+from controlplane.access.operations.tagged_clusters import effective_scopes
 from controlplane.access.ports import (
     GroupStore,
     MembershipStore,
@@ -68,8 +68,8 @@ async def scope_targets(tx: Transaction, scopes: Iterable[Scope]) -> dict[Scope,
             ids.setdefault(kind, set()).add(id)
         else:
             targets[scope] = Resource.whole(kind)
-    for kind, of_kind in ids.items():
-        found = await tx[ResourceDirectory].find_each(kind, of_kind)
+    for kind, kind_ids in ids.items():
+        found = await tx[ResourceDirectory].find_each(kind, kind_ids)
         targets |= {scope_of(kind, id): target for id, target in found.items()}
     return targets
 
@@ -106,12 +106,12 @@ async def check_project(tx: Transaction, actor: Actor, project_id: str) -> None:
         require(actor, Verb.READ, (await find_project(tx, project_id)).target)
 
 
-def check_not_moved(title: str, project_id: str, wanted: str | None) -> None:
+def check_not_moved(title: str, project_id: str, new_project_id: str | None) -> None:
     """Conflict: a change of a resource names another project. None names no project.
 
     An empty `project_id` is the installation.
     """
-    if wanted and wanted != project_id:
+    if new_project_id and new_project_id != project_id:
         raise Conflict(
             f"{title} cannot be moved to another project: create it there, then delete this one"
         )
@@ -137,7 +137,7 @@ async def grants_of(
 
     `in_whole_scopes` is meant as in `grants_from_bindings`.
     """
-    subjects = await _subjects(tx, user)
+    subjects = await _subject_names(tx, user)
     bindings = await tx[RoleBindingStore].of_subjects(list(subjects))
     return await grants_from_bindings(tx, bindings, now, subjects, in_whole_scopes=in_whole_scopes)
 
@@ -176,13 +176,17 @@ async def grants_from_bindings(
     somebody its role gives it in clusters that join later, too.
     """
     live = [binding for binding in bindings if binding.is_live(now)]
-    custom = {binding.role_id for binding in live} - BUILT_IN.keys()
-    found = await tx[RoleStore].by_ids(custom) if custom else []
-    roles = {**BUILT_IN, **{role.id: role for role in found}}
-    scopes = {} if in_whole_scopes else await scopes_of(tx, live)
+    custom_ids = {binding.role_id for binding in live} - BUILT_IN.keys()
+    custom_roles = await tx[RoleStore].by_ids(custom_ids) if custom_ids else []
+    roles = {**BUILT_IN, **{role.id: role for role in custom_roles}}
+    scopes = {} if in_whole_scopes else await effective_scopes(tx, live)
     return tuple(
         Grant(
-            roles[binding.role_id], scope, binding.id, binding.expires_at, _why(binding, subjects)
+            roles[binding.role_id],
+            scope,
+            binding.id,
+            binding.expires_at,
+            _grant_origin(binding, subjects),
         )
         for binding in live
         if binding.role_id in roles
@@ -190,15 +194,15 @@ async def grants_from_bindings(
     )
 
 
-async def _subjects(tx: Transaction, user: User) -> dict[str, str]:
+async def _subject_names(tx: Transaction, user: User) -> dict[str, str]:
     """The user and its groups, by id, with their display names."""
     groups = await groups_of(tx, user.id, is_person=user.kind is UserKind.PERSON)
     return {user.id: user.email, **{group.id: f"group {group.name}" for group in groups}}
 
 
-def _why(binding: Binding, subjects: dict[str, str]) -> str:
+def _grant_origin(binding: Binding, subjects: dict[str, str]) -> str:
     subject = subjects.get(binding.subject_id, binding.subject_id)
-    whose = subject if binding.subject_kind is SubjectKind.GROUP else "directly"
+    holder = subject if binding.subject_kind is SubjectKind.GROUP else "directly"
     until = f" until {binding.expires_at:%FT%TZ}" if binding.expires_at else ""
-    given = f", given by {binding.given_by}" if binding.given_by else ""
-    return f"{whose}{given}{until}{binding.where}"
+    grantor = f", given by {binding.given_by}" if binding.given_by else ""
+    return f"{holder}{grantor}{until}{binding.where}"

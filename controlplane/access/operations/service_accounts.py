@@ -40,17 +40,17 @@ class ServiceAccounts(StoreOperations):
                 check_address(email) if email else f"{check_label(name, 'name')}@{ACCOUNT_DOMAIN}"
             )
             user = replace(new_user(self._context, address, name), kind=UserKind.SERVICE_ACCOUNT)
-            known = await tx[UserStore].by_email(address)
-            if known is None:
+            existing = await tx[UserStore].by_email(address)
+            if existing is None:
                 await tx[UserStore].add(user)
-            elif _is_disabled_account(known):
+            elif _is_disabled_account(existing):
                 now = self._context.clock.now()
-                await require_permissions_of_user(tx, actor, known, now)
-                user = replace(known, name=user.name, disabled_at=None, updated_at=now)
+                await require_permissions_of_user(tx, actor, existing, now)
+                user = replace(existing, name=user.name, disabled_at=None, updated_at=now)
                 await tx[UserStore].put(user)
                 tx.publish(ACCESS, user.id)
             else:
-                raise name_conflict(actor, known, f"user {address} already exists")
+                raise name_conflict(actor, existing, f"user {address} already exists")
             tx.audit(address, user.id)
         return user
 

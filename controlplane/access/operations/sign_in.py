@@ -115,9 +115,9 @@ class SignIn:
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider."""
-        return [(issuer.name, issuer.title) for issuer in self._federation.issuers.known()]
+        return [(issuer.name, issuer.title) for issuer in self._federation.issuers.configured()]
 
-    async def by_password(self, email: str, password: str, source: str) -> str:
+    async def sign_in_with_password(self, email: str, password: str, source: str) -> str:
         """The secret of a new session.
 
         Unauthenticated: wrong address or password. LimitExceeded: too many failures.
@@ -125,8 +125,8 @@ class SignIn:
         if not self.local:
             raise Forbidden("password sign-in is disabled: use an identity provider")
         counters = {
-            _counter("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
-            _counter("source", source): MAX_FAILURES_PER_SOURCE,
+            _counter_id("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
+            _counter_id("source", source): MAX_FAILURES_PER_SOURCE,
         }
         # Counted before the check, which is slow: concurrent attempts must not pass the limit.
         await self._count_attempt(counters)
@@ -134,34 +134,36 @@ class SignIn:
             user = await tx[UserStore].by_email(email)
         hash = user.password if user and user.kind is UserKind.PERSON else None
         try:
-            is_right = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
+            is_correct = await self._passwords.verify(hash, password[: MAX_PASSWORD_LENGTH + 1])
         except LimitExceeded:
             await self._uncount_attempt(counters)
             raise
-        if user is None or not is_right or user.disabled_at is not None:
-            await self._note_failure(email, source)
+        if user is None or not is_correct or user.disabled_at is not None:
+            await self._audit_failure(email, source)
             raise Unauthenticated(_WRONG)
         await self._uncount_attempt(counters)
-        return await self._session(user, source, "password")
+        return await self._create_session(user, source, "password")
 
     async def begin_oidc(self, issuer: str, redirect: str, back: str, source: str) -> StartedSignIn:
         """Starts a sign-in at an identity provider; `back` is the local path to open afterwards.
 
         LimitExceeded: the address `source` starts too many sign-ins.
         """
-        self._limit_starts(source)
+        self._check_start_rate(source)
         state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
         digest = hashlib.sha256(verifier.encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        url = await self._federation.issuers.begin(issuer, redirect, state, nonce, challenge)
+        url = await self._federation.issuers.authorization_url(
+            issuer, redirect, state, nonce, challenge
+        )
         detail = {
             "issuer": issuer,
             "redirect": redirect,
             "verifier": verifier,
             "nonce": nonce,
             "back": back,
-            "browser": _hash(browser),
+            "browser": _sha256(browser),
         }
         await self._add_challenge(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
         return StartedSignIn(url, browser)
@@ -174,19 +176,19 @@ class SignIn:
         """
         challenge = await self._use_challenge(ChallengeKind.OIDC, reply.state)
         detail = challenge.detail
-        if not secrets.compare_digest(detail["browser"], _hash(browser)):
+        if not secrets.compare_digest(detail["browser"], _sha256(browser)):
             raise Unauthenticated("this sign-in was started in another browser: start again")
         issuers = self._federation.issuers
         if detail["redirect"] != reply.redirect:
             raise Unauthenticated("this sign-in was started at another provider: start again")
         await issuers.check_reply(detail["issuer"], reply.issuer)
-        claims = await issuers.finish(
+        claims = await issuers.redeem_code(
             detail["issuer"], reply.redirect, reply.code, detail["verifier"], detail["nonce"]
         )
         user = await self._federation.admit(claims)
         if user.disabled_at is not None:
             raise Unauthenticated(f"the account {user.email} is disabled")
-        return await self._session(user, source, detail["issuer"]), detail["back"]
+        return await self._create_session(user, source, detail["issuer"]), detail["back"]
 
     async def begin_device(
         self, client: str, source: str, *, renewable: bool = False
@@ -196,7 +198,7 @@ class SignIn:
         `renewable`: issues a short-lived token with a refresh token instead of a token for 90 days.
         LimitExceeded: the address `source` starts too many sign-ins.
         """
-        self._limit_starts(source)
+        self._check_start_rate(source)
         check_text(client[:80], "client_id")
         device = secrets.token_urlsafe(32)
         code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
@@ -206,10 +208,10 @@ class SignIn:
         await self._add_challenge(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
         return device, code
 
-    async def device(self, actor: Actor, code: str) -> SignInChallenge:
+    async def pending_device(self, actor: Actor, code: str) -> SignInChallenge:
         """The pending sign-in with this code, for review before the decision."""
         async with self._context.read(actor) as tx:
-            return await self._waiting_device(tx, code)
+            return await self._find_pending_device(tx, code)
 
     async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:
         """Approves or denies the device with this code to act as the caller.
@@ -224,10 +226,10 @@ class SignIn:
             tx.authorized_by("signed-in user")
             if await latest_expiry(tx, actor) is not None:
                 raise Forbidden("sign in to decide on devices: your token expires")
-            challenge = await self._waiting_device(tx, code)
-            decided = {"decision": "yes" if approve else "no", **challenge.detail}
-            await tx[ChallengeStore].decide(challenge.id, actor.id, decided)
-            tx.audit(decided["client"], challenge.id, device=decided["source"])
+            challenge = await self._find_pending_device(tx, code)
+            detail = {"decision": "yes" if approve else "no", **challenge.detail}
+            await tx[ChallengeStore].decide(challenge.id, actor.id, detail)
+            tx.audit(detail["client"], challenge.id, device=detail["source"])
 
     async def poll_device(self, device: str) -> IssuedTokens:
         """The token of an approved device, returned once. DevicePending: not decided yet.
@@ -239,7 +241,7 @@ class SignIn:
             challenge = await self._find_challenge(tx, ChallengeKind.DEVICE, device)
             if challenge.user_id is None:
                 raise DevicePending("not decided yet")
-            await tx[ChallengeStore].take(challenge.id, now)
+            await tx[ChallengeStore].mark_used(challenge.id, now)
             if challenge.detail.get("decision") == "yes":
                 user = await find_user(tx, challenge.user_id)
                 return await self._token_of_device(tx, challenge.detail, user.id)
@@ -250,11 +252,11 @@ class SignIn:
     ) -> IssuedTokens:
         name, source = detail["client"], detail["source"]
         if "renewable" in detail:
-            return await self.refresh_tokens.begin(tx, name, user_id, source)
-        made = await mint(
+            return await self.refresh_tokens.start_family(tx, name, user_id, source)
+        minted = await mint(
             tx, self._context, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
         )
-        return IssuedTokens(*made)
+        return IssuedTokens(*minted)
 
     async def setup_secret(self) -> str | None:
         """The secret of a link to set the first administrator's password.
@@ -275,7 +277,7 @@ class SignIn:
 
         The link is valid once.
         """
-        hash = await self._passwords.hash(_checked(password))
+        hash = await self._passwords.hash(_check_password(password))
         check_address(email)
         check_text(name or email, "name", 320)
         await self._use_challenge(ChallengeKind.SETUP, secret)
@@ -288,7 +290,7 @@ class SignIn:
             user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
             await tx[UserStore].put(user)
             tx.audit(email, user.id, role=ADMIN.id)
-        return await self._session(user, source, "setup link")
+        return await self._create_session(user, source, "setup link")
 
     async def sign_out(self, actor: Actor) -> None:
         """Ends the caller's session."""
@@ -301,7 +303,7 @@ class SignIn:
             tx.audit(actor.email, actor.token_id)
             tx.publish(REVOKED, actor.token_id)
 
-    async def _session(self, user: User, source: str, method: str) -> str:
+    async def _create_session(self, user: User, source: str, method: str) -> str:
         now = self._context.clock.now()
         actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
         async with self._context.change(actor, "signIn") as tx:
@@ -318,14 +320,14 @@ class SignIn:
                 source=source[:64],
             )
             tx.audit(user.email, row.id, by=method)
-            await tx[SignInFailureStore].remove(_counter("account", user.email.lower()))
+            await tx[SignInFailureStore].remove(_counter_id("account", user.email.lower()))
         return secret
 
     async def _notify_of_new_address(self, tx: Transaction, user: User, source: str) -> None:
         """Notifies of a sign-in from a new address; an account's first sign-in is no new
         address."""
-        known = await tx[TokenStore].of_user(user.id, TokenKind.SESSION)
-        if known and all(session.source != source for session in known):
+        sessions = await tx[TokenStore].of_user(user.id, TokenKind.SESSION)
+        if sessions and all(session.source != source for session in sessions):
             subject = f"{user.email} signed in from a new address: {source}"
             kind = NotificationKind.LOGIN_NEW_PLACE
             await tx[NotificationOutbox].append(
@@ -342,11 +344,11 @@ class SignIn:
         async with self._context.store.write() as tx:
             await tx[SignInFailureStore].remove_before("until", now)
             rows = {row.id: row for row in await tx[SignInFailureStore].lock(list(counters))}
-            for id, most in counters.items():
+            for id, limit in counters.items():
                 row = rows.get(id)
                 if row is None or row.until <= now:
                     continue
-                if row.count >= most:
+                if row.count >= limit:
                     wait = (row.until - now).total_seconds()
                     raise LimitExceeded(
                         f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
@@ -371,10 +373,10 @@ class SignIn:
                 else:
                     await tx[SignInFailureStore].remove(row.id)
 
-    async def _note_failure(self, email: str, source: str) -> None:
+    async def _audit_failure(self, email: str, source: str) -> None:
         async with self._context.store.write() as tx:
-            stranger = Actor(ActorKind.ANONYMOUS, name="", source=source)
-            entry = self._context.audit_entry(stranger, "signIn", email, "")
+            anonymous = Actor(ActorKind.ANONYMOUS, name="", source=source)
+            entry = self._context.audit_entry(anonymous, "signIn", email, "")
             await tx[AuditTrail].append([replace(entry, verdict=AuditVerdict.REFUSED)])
 
     async def _add_challenge(
@@ -396,11 +398,11 @@ class SignIn:
                 await tx[ChallengeStore].remove_each([row.id for row in oldest.items])
             await tx[ChallengeStore].add(
                 SignInChallenge(
-                    self._context.new_id(), kind, _hash(secret), now, now + life, code, detail
+                    self._context.new_id(), kind, _sha256(secret), now, now + life, code, detail
                 )
             )
 
-    def _limit_starts(self, source: str) -> None:
+    def _check_start_rate(self, source: str) -> None:
         now = self._context.clock.monotonic()
         if wait := self._started.get(source_network(source), now).take(now):
             raise LimitExceeded(
@@ -413,35 +415,35 @@ class SignIn:
         """Marks a challenge as used, and returns it."""
         async with self._context.store.write() as tx:
             challenge = await self._find_challenge(tx, kind, secret)
-            await tx[ChallengeStore].take(challenge.id, self._context.clock.now())
+            await tx[ChallengeStore].mark_used(challenge.id, self._context.clock.now())
         return challenge
 
     async def _find_challenge(
         self, tx: Transaction, kind: ChallengeKind, secret: str
     ) -> SignInChallenge:
-        challenge = await tx[ChallengeStore].by_hash(_hash(secret), kind)
+        challenge = await tx[ChallengeStore].by_hash(_sha256(secret), kind)
         now = self._context.clock.now()
         if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:
             raise Unauthenticated(_LINK_USED)
         return challenge
 
-    async def _waiting_device(self, tx: Transaction, code: str) -> SignInChallenge:
-        plain = code.upper().replace("-", "").replace(" ", "")
-        challenge = await tx[ChallengeStore].by_code(plain)
+    async def _find_pending_device(self, tx: Transaction, code: str) -> SignInChallenge:
+        normalized = code.upper().replace("-", "").replace(" ", "")
+        challenge = await tx[ChallengeStore].by_code(normalized)
         now = self._context.clock.now()
         if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
             raise NotFound("no device waits for this code: it is mistyped or has expired")
         return challenge
 
 
-def _checked(password: str) -> str:
+def _check_password(password: str) -> str:
     check_length(password, "password", MAX_PASSWORD_LENGTH, least=MIN_PASSWORD_LENGTH)
     return password
 
 
-def _hash(secret: str) -> str:
+def _sha256(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _counter(kind: str, name: str) -> str:
-    return _hash(f"{kind}:{name}")
+def _counter_id(kind: str, name: str) -> str:
+    return _sha256(f"{kind}:{name}")

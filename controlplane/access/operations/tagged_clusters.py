@@ -28,30 +28,32 @@ def check_cluster_tags(text: str, scope: Scope) -> str:
     return text
 
 
-async def scopes_of(
+async def effective_scopes(
     tx: Transaction, bindings: Collection[Binding]
 ) -> Mapping[str, Sequence[Scope]]:
     """Returns where each binding holds, by its ID: in its scope, or in selected clusters of it."""
-    found: dict[str, Sequence[Scope]] = {}
+    scopes: dict[str, Sequence[Scope]] = {}
     clusters: dict[tuple[Scope, str], Sequence[Scope]] = {}
     for binding in bindings:
-        selected = binding.scope, binding.cluster_tags
+        selector = binding.scope, binding.cluster_tags
         if not binding.cluster_tags:
-            found[binding.id] = (binding.scope,)
+            scopes[binding.id] = (binding.scope,)
             continue
-        if selected not in clusters:
-            clusters[selected] = await _selected(tx, binding)
-        found[binding.id] = clusters[selected]
-    return found
+        if selector not in clusters:
+            clusters[selector] = await _selected_clusters(tx, binding)
+        scopes[binding.id] = clusters[selector]
+    return scopes
 
 
 def selects(binding: Binding, tags: Mapping[str, str]) -> bool:
     """Returns whether the binding holds in a cluster with these tags."""
-    return all(wanted.matches(tags) for wanted in parse_selector(binding.cluster_tags, _FIELD))
+    return all(
+        requirement.matches(tags) for requirement in parse_selector(binding.cluster_tags, _FIELD)
+    )
 
 
-async def _selected(tx: Transaction, binding: Binding) -> Sequence[Scope]:
-    wanted = parse_selector(binding.cluster_tags, _FIELD)
+async def _selected_clusters(tx: Transaction, binding: Binding) -> Sequence[Scope]:
+    requirements = parse_selector(binding.cluster_tags, _FIELD)
     project = binding.scope.removeprefix(_PROJECT) if binding.scope != INSTALLATION else None
-    ids = await tx[ResourceDirectory].tagged_clusters(wanted, project)
+    ids = await tx[ResourceDirectory].tagged_clusters(requirements, project)
     return tuple(scope_of(ResourceKind.CLUSTER, id) for id in ids)

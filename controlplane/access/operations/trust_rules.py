@@ -40,11 +40,11 @@ class TrustRuleChange:
         after = self.spec.applied(spec)
         for name in ("service_account_id", "issuer", "audience", "subject"):
             if not getattr(after, name):
-                raise Invalid("is required", field=_PUBLISHED.get(name, name))
+                raise Invalid("is required", field=_API_NAMES.get(name, name))
         return after.checked()
 
 
-_PUBLISHED = {"service_account_id": "serviceAccount"}
+_API_NAMES = {"service_account_id": "serviceAccount"}
 
 
 @retry_operations
@@ -67,9 +67,9 @@ class TrustRules(StoreOperations):
             name = check_label(change.name or "", "name")
             spec = change.applied(TrustRuleSpec())
             rule = TrustRule(self._context.new_id(), name, now, now, spec)
-            if (known := await tx[TrustRuleStore].by_name(name)) is not None:
-                raise name_conflict(actor, known, f"trust rule {name!r} already exists")
-            await self._check(tx, rule)
+            if (existing := await tx[TrustRuleStore].by_name(name)) is not None:
+                raise name_conflict(actor, existing, f"trust rule {name!r} already exists")
+            await self._check_rule(tx, rule)
             await tx[TrustRuleStore].add(rule)
             self._audit(tx, rule)
         return rule
@@ -87,7 +87,7 @@ class TrustRules(StoreOperations):
             rule = replace(before, spec=spec, updated_at=self._context.clock.now())
             if spec.service_account_id != before.spec.service_account_id:
                 await self._check_account(tx, before.spec)
-            await self._check(tx, rule)
+            await self._check_rule(tx, rule)
             await tx[TrustRuleStore].put(rule)
             self._audit(tx, rule)
         return rule
@@ -100,10 +100,10 @@ class TrustRules(StoreOperations):
             self._audit(tx, rule)
         return rule
 
-    async def _check(self, tx: Change, rule: TrustRule) -> None:
+    async def _check_rule(self, tx: Change, rule: TrustRule) -> None:
         await self._check_account(tx, rule.spec)
         rules = await tx[TrustRuleStore].of_issuer(rule.spec.issuer)
-        if sum(known.id != rule.id for known in rules) >= MAX_RULES_PER_ISSUER:
+        if sum(other.id != rule.id for other in rules) >= MAX_RULES_PER_ISSUER:
             raise Invalid(f"at most {MAX_RULES_PER_ISSUER} rules per issuer", field="issuer")
 
     async def _check_account(self, tx: Change, spec: TrustRuleSpec) -> None:

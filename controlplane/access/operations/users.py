@@ -54,8 +54,8 @@ class Users(StoreOperations):
     async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, BuiltInRole]:
         """The built-in role of each user in the whole installation, by user id."""
         require_member(actor)
-        may = actor.may(Verb.READ, _USERS)
-        ids = [user.id for user in users if may or user.id == actor.id]
+        may_read_all = actor.may(Verb.READ, _USERS)
+        ids = [user.id for user in users if may_read_all or user.id == actor.id]
         async with self._context.store.read() as tx:
             rows = await tx[RoleBindingStore].of_subjects_in(ids, INSTALLATION)
         order, now = list(BUILT_IN), self._context.clock.now()
@@ -81,9 +81,9 @@ class Users(StoreOperations):
         None leaves a field unchanged. New users have no permissions until a role is bound to them.
         """
         async with self._context.change(actor, "updateUser", ADMINISTER_USERS) as tx:
-            known = await tx[UserStore].by_email(email)
-            user = known or new_user(self._context, check_address(email), name)
-            if known is None:
+            existing = await tx[UserStore].by_email(email)
+            user = existing or new_user(self._context, check_address(email), name)
+            if existing is None:
                 await tx[UserStore].add(user)
             elif name:
                 user = replace(
@@ -92,7 +92,7 @@ class Users(StoreOperations):
                 await tx[UserStore].put(user)
             if role is not None:
                 await self._set_role(tx, actor, user, BUILT_IN[role])
-            tx.audit_as("updateUser" if known else "createUser", email, user.id, role=role)
+            tx.audit_as("updateUser" if existing else "createUser", email, user.id, role=role)
             tx.publish(ACCESS, user.id)
         return user
 
@@ -102,8 +102,8 @@ class Users(StoreOperations):
         """
         async with self._context.change(actor, "createUser", ADMINISTER_USERS) as tx:
             user = new_user(self._context, check_address(email), name)
-            if known := await tx[UserStore].by_email(email):
-                raise name_conflict(actor, known, f"user {email} already exists")
+            if existing := await tx[UserStore].by_email(email):
+                raise name_conflict(actor, existing, f"user {email} already exists")
             await tx[UserStore].add(user)
             tx.audit(email, user.id)
         return user
@@ -147,7 +147,7 @@ class Users(StoreOperations):
             tx.audit(user.email, user.id)
         return secret
 
-    async def token_for(self, actor: Actor, email: str, name: str) -> str:
+    async def create_token_for(self, actor: Actor, email: str, name: str) -> str:
         """Creates a token of another user; only for the operator of the installation."""
         if actor.kind is not ActorKind.SYSTEM:
             raise Forbidden(
@@ -164,8 +164,8 @@ class Users(StoreOperations):
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Makes this role the user's only installation-wide role, beside declared bindings."""
-        found = await tx[RoleBindingStore].of_subjects_in(user.id, INSTALLATION)
-        bindings = [binding for binding in found if binding.name is None]
+        all_bindings = await tx[RoleBindingStore].of_subjects_in(user.id, INSTALLATION)
+        bindings = [binding for binding in all_bindings if binding.name is None]
         if [(binding.role_id, binding.expires_at) for binding in bindings] == [(role.id, None)]:
             return
         if user.id == actor.id:
@@ -203,8 +203,8 @@ async def update_user(
         user = replace(user, name=check_text(name, "name"))
     if email and email != before.email:
         await require_permissions_of_user(tx, tx.actor, before, now)
-        if (known := await tx[UserStore].by_email(email)) is not None:
-            raise name_conflict(tx.actor, known, f"user {email} already exists")
+        if (existing := await tx[UserStore].by_email(email)) is not None:
+            raise name_conflict(tx.actor, existing, f"user {email} already exists")
         user = replace(user, email=check_address(email))
     await tx[UserStore].put(user)
     tx.audit(user.email, user.id)

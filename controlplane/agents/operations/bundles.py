@@ -83,7 +83,7 @@ class AgentBundles:
     async def _audit_refusal(self, cluster: Cluster, digest: str) -> None:
         """Writes the first refusal of a minute as a row, and later ones as one row with a count."""
         refusal = refused_bundle_entry(cluster, digest, self._context.clock.now())
-        rows = [*self._refusals.due(), self._refusals.take(refusal, cluster.id)]
+        rows = [*self._refusals.pop_summaries(), self._refusals.record(refusal, cluster.id)]
         entries = [entry for entry in rows if entry is not None]
         if entries:
             async with self._context.store.write() as tx:

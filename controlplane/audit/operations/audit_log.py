@@ -24,7 +24,7 @@ class AuditLogOperations:
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._refusals = RefusalAggregator(context.clock, listed=_REFUSALS_LISTED)
+        self._refusals = RefusalAggregator(context.clock, max_entries=_REFUSALS_LISTED)
         self._refused: list[AuditEntry] = []
 
     async def page(
@@ -73,13 +73,13 @@ class AuditLogOperations:
         """
         entry = self._context.audit_entry(actor, action, "", target_id[:64])
         entry = replace(entry, verdict=AuditVerdict.REFUSED, request_id=request_id[:64])
-        row = self._refusals.take(entry, actor.id or None)
+        row = self._refusals.record(entry, actor.id or None)
         if row is not None:
             self._refused.append(row)
 
     async def flush(self, *, ending: bool = False) -> None:
         """Writes recorded refusals; keeps them for the next call if the store does not answer."""
-        self._refused += self._refusals.due(all_of_them=ending)
+        self._refused += self._refusals.pop_summaries(include_current=ending)
         entries = list(self._refused)
         if entries:
             await self.append(entries)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from controlplane.access.api.loading import projects_of, shown_project
+from controlplane.access.api.loading import load_projects, shown_project
 from controlplane.access.api.types import bindings_of
 from controlplane.access.operations.role_bindings import BindingView, RoleBindings
 from controlplane.clusters.api.agent_settings import EffectiveSettings
@@ -36,7 +36,7 @@ async def cluster_types(
 ) -> dict[str, ClusterType]:
     """Converts clusters with the named related resources, by ID."""
     with_project = [row.project_id for row in rows if "project" in selected]
-    projects = await projects_of(context, with_project) if with_project else {}
+    projects = await load_projects(context, with_project) if with_project else {}
     settings: Mapping[str, EffectiveAgentSettings] = {}
     if "agentSettings" in selected:
         settings = await context[AgentSettingsOperations].of_clusters(context.actor, rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from controlplane.access.model.users import Token
-from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.binding_subjects import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.tag_changes import authorize_tags
 from controlplane.access.operations.tokens import mint, revoke_cluster_tokens

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import strawberry
 
-from controlplane.access.api.loading import projects_of, shown_project
+from controlplane.access.api.loading import load_projects, shown_project
 from controlplane.access.api.types import ProjectType
 from controlplane.configuration.api.flow import ContextOverrideAttributes
 from controlplane.configuration.model.contexts import ServiceContext as ContextRow
@@ -64,7 +64,7 @@ def _value_types(types: object) -> dict[str, str] | None:
 
 async def context_types(context: Context, rows: Sequence[ContextRow]) -> list[ServiceContextType]:
     """Converts contexts, with their projects."""
-    projects = await projects_of(context, [row.project_id for row in rows])
+    projects = await load_projects(context, [row.project_id for row in rows])
     return [ServiceContextType.of(row, project=shown_project(row, projects)) for row in rows]
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import orjson
 import strawberry
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import load_projects
 from controlplane.clusters.api.clusters import ClusterProvider, Tag, tags_of
 from controlplane.clusters.api.inputs import TagAttributes
 from controlplane.clusters.model.cluster import Distribution
@@ -149,7 +149,7 @@ async def _global_services(info: Info, rows: Sequence[GlobalService]) -> list[Gl
     context = info.context
     sources = await context[GlobalServices].sources(context.actor, rows)
     services = {str(row.id): row for row in await with_related(context, sources, frozenset())}
-    projects = await projects_of(context, [row.project_id for row in rows])
+    projects = await load_projects(context, [row.project_id for row in rows])
     return [
         GlobalServiceType.of(
             row,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from controlplane.access.api.loading import projects_of
+from controlplane.access.api.loading import load_projects
 from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
@@ -52,7 +52,7 @@ async def with_related(
         id: GitRepository.of(repository) for id, repository in found.repositories.items()
     }
     homes = [row.project_id for row in rows] if "project" in kinds else []
-    projects = await projects_of(context, homes)
+    projects = await load_projects(context, homes)
     components: dict[str, list[Component]] = {}
     for component in found.components:
         components.setdefault(component.service_id, []).append(component)

@@ -252,11 +252,11 @@ async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[s
 class ServiceFences:
     """Implements `access.ports.FenceEffects`."""
 
-    async def outside(self, tx: Transaction, project: Project) -> Sequence[str]:
+    async def refused_services(self, tx: Transaction, project: Project) -> Sequence[str]:
         fenced = await fenced_services(tx, await services_of_project(tx, project))
         return [row.title for row in fenced if row.refusal()]
 
-    async def renew(self, tx: Change, project: Project) -> None:
+    async def apply(self, tx: Change, project: Project) -> None:
         services = await services_of_project(tx, project)
         await tx[ServiceStore].change_each(
             {

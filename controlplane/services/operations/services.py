@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.operations.bindings import RoleSubjects, change_subjects
+from controlplane.access.operations.binding_subjects import RoleSubjects, change_subjects
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.model.cluster import Cluster

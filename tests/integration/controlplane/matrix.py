@@ -509,7 +509,7 @@ async def _things(stage: Stage) -> None:
     await _defining(stage, project)
     asker = await stage.plane.operations[CredentialAuthenticator].actor_of(ids["other"])
     scope = Scope(f"project:{ids['project']}")
-    row = await stage.plane.operations[AccessRequests].ask(asker, "editor", scope, 5, "please")
+    row = await stage.plane.operations[AccessRequests].create(asker, "editor", scope, 5, "please")
     ids["request"] = row.id
     await _revision(stage)
 

@@ -126,7 +126,7 @@ async def test_a_token_ends_when_it_is_revoked(world: World) -> None:
     row, secret = await world.identity.create_token(admin, "laptop", timedelta(days=1))
     assert (await world.identity.authenticate(secret)).id == admin.id
     await world.identity.revoke_token(admin, row.id)
-    world.identity.forget(row.id)
+    world.identity.drop_token(row.id)
     with pytest.raises(Unauthenticated, match="'laptop' was revoked at 2026"):
         await world.identity.authenticate(secret)
 
@@ -185,7 +185,7 @@ async def test_the_proxy_grants_by_role_and_forgets_in_seconds(world: World) -> 
 @pytest.mark.parametrize("forget", ["drop_user", "drop_token"])
 async def test_a_right_lost_while_it_is_read_is_not_remembered(world: World, forget: str) -> None:
     user = await world.people.upsert(world.admin, "bo@example.org", "Bo", Role.EDITOR)
-    shown = await world.people.token_for(SYSTEM, "bo@example.org", "first")
+    shown = await world.people.create_token_for(SYSTEM, "bo@example.org", "first")
     token_id = (await world.identity.authenticate(shown)).token_id or ""
     await world.cluster()
 
@@ -210,7 +210,7 @@ async def test_people_are_added_and_change_roles(world: World) -> None:
     root = await world.identity.authenticate(await world.people.bootstrap() or "")
     made = await world.people.upsert(root, "bo@example.org")
     assert made.name == "bo@example.org"
-    token = await world.people.token_for(SYSTEM, "bo@example.org", "first")
+    token = await world.people.create_token_for(SYSTEM, "bo@example.org", "first")
     assert (await world.identity.authenticate(token)).policy.grants == ()
     same = await world.people.upsert(root, "bo@example.org", "Bo", Role.EDITOR)
     assert (same.id, same.name) == (made.id, "Bo")

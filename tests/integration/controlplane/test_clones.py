@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.authorization import BUILT_IN, INSTALLATION, UNRESTRICTED, Grant, Policy

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from controlplane.access.model.bindings import SubjectKind
 from controlplane.access.model.users import Group
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.ports import ProjectStore
@@ -69,7 +69,7 @@ async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(crossing.describe(one.id, two.id), crossing.describe(two.id, one.id))
     assert len(crossing.tries) > 2
-    rows = await world.projects.of(world.admin, [one.id, two.id])
+    rows = await world.projects.readable_by_id(world.admin, [one.id, two.id])
     assert rows[one.id].description == two.id
     assert rows[two.id].description == one.id
 

@@ -52,7 +52,7 @@ async def test_guesses_at_the_proxy_lock_out_no_known_user(world: World) -> None
     world.identity.drop_user("")
     await show(secret, 3)
     actor = await world.identity.authenticate(secret, "10.0.0.1")
-    ticket = await world.identity.ticket(actor)
+    ticket = await world.identity.create_ticket(actor)
     assert (await world.identity.authenticate(ticket, "10.0.0.1")).id == user.id
     with pytest.raises(Unauthenticated, match="invalid token"):
         await show("twu_malformed", 4)

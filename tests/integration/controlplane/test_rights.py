@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import AccessRequestState, Project
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.role_bindings import BindingDraft
@@ -237,17 +237,22 @@ async def test_who_can_lists_each_user_with_the_reason(world: World) -> None:
     assert "group shop-team, given by root@example.org" in holders[1].grants[0].why
     ann = await world.identity.actor_of(users["ann"].id)
     for actor, place in ((world.admin, 'project "shop"'), (ann, shop.target.scope)):
-        assert await world.permissions.place_of(actor, shop.target.scope) == place
-    assert await world.permissions.place_of(ann, cluster.target.scope) == 'cluster "shop-prod"'
-    assert await world.permissions.place_of(ann, Scope("project:gone")) == "project:gone"
+        assert await world.permissions.scope_display_name(actor, shop.target.scope) == place
+    assert (
+        await world.permissions.scope_display_name(ann, cluster.target.scope)
+        == 'cluster "shop-prod"'
+    )
+    assert await world.permissions.scope_display_name(ann, Scope("project:gone")) == "project:gone"
     assert await world.permissions.can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
     assert not await world.permissions.can(ann, Verb.ADMINISTER, ResourceKind.CLUSTER, cluster.id)
     assert not await world.permissions.can(ann, Verb.READ, ResourceKind.CLUSTER, "no-such-id")
     with pytest.raises(Forbidden):
         await world.permissions.who_can(ann, Verb.WRITE, ResourceKind.CLUSTER, cluster.id)
     await world.clusters.detach(world.admin, cluster.id)
-    assert await world.permissions.place_of(ann, cluster.target.scope) == "a deleted cluster"
-    hidden = await world.permissions.place_of(world.admin, cluster.target.scope)
+    assert (
+        await world.permissions.scope_display_name(ann, cluster.target.scope) == "a deleted cluster"
+    )
+    hidden = await world.permissions.scope_display_name(world.admin, cluster.target.scope)
     assert hidden == cluster.target.scope
 
 
@@ -326,7 +331,7 @@ async def test_access_is_asked_for_given_by_another_and_ends(world: World) -> No
     user = await world.people.upsert(world.admin, "bo@example.org", None, Role.VIEWER)
     bo = await world.identity.actor_of(user.id)
     scope = shop.target.scope
-    asked = await world.requests.ask(bo, Role.ADMIN, scope, 30, "release 42 is stuck")
+    asked = await world.requests.create(bo, Role.ADMIN, scope, 30, "release 42 is stuck")
     with pytest.raises(Forbidden, match="your own request"):
         await world.requests.approve(bo, asked.id)
     with pytest.raises(NotFound):
@@ -340,11 +345,11 @@ async def test_access_is_asked_for_given_by_another_and_ends(world: World) -> No
     cluster = await world.clusters.get(now, None, "shop-prod")
     assert now.may(Verb.ADMINISTER, cluster.target)
     with pytest.raises(Conflict, match="approved by keeper"):
-        await world.requests.refuse(keeper, asked.id)
+        await world.requests.deny(keeper, asked.id)
     soon = timedelta(seconds=30)
-    assert await world.requests.ending(soon) is None
+    assert await world.requests.next_expiry(soon) is None
     await world.clock.advance(30 * 60 - 10)
-    assert await world.requests.ending(soon) == given.expires_at
+    assert await world.requests.next_expiry(soon) == given.expires_at
     await world.clock.advance(10)
     assert not (await world.identity.actor_of(user.id)).may(Verb.ADMINISTER, cluster.target)
     wakes = world.deps.bus.subscribe("access")
@@ -356,19 +361,17 @@ async def test_given_access_is_taken_back_and_wide_wishes_are_refused(world: Wor
     """By who gave it or who has it; nobody approves what they do not hold."""
     user = await world.people.upsert(world.admin, "bo@example.org", None, Role.VIEWER)
     bo = await world.identity.actor_of(user.id)
-    asked = await world.requests.ask(bo, Role.EDITOR, INSTALLATION, 10, "why not")
+    asked = await world.requests.create(bo, Role.EDITOR, INSTALLATION, 10, "why not")
     await world.requests.approve(world.admin, asked.id)
     await world.requests.revoke(bo, asked.id)
     assert len((await world.identity.actor_of(user.id)).policy.grants) == 1
     with pytest.raises(Conflict, match="revoked"):
         await world.requests.revoke(world.admin, asked.id)
-    refused = await world.requests.ask(bo, Role.ADMIN, INSTALLATION, 10, "please")
-    assert (
-        await world.requests.refuse(world.admin, refused.id)
-    ).state is AccessRequestState.REFUSED
+    refused = await world.requests.create(bo, Role.ADMIN, INSTALLATION, 10, "please")
+    assert (await world.requests.deny(world.admin, refused.id)).state is AccessRequestState.REFUSED
     for minutes in (0, 100_000):
         with pytest.raises(Invalid):
-            await world.requests.ask(bo, Role.ADMIN, INSTALLATION, minutes, "x")
+            await world.requests.create(bo, Role.ADMIN, INSTALLATION, minutes, "x")
 
 
 async def test_the_proxy_is_opened_by_bindings(world: World) -> None:

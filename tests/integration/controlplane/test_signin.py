@@ -38,7 +38,7 @@ async def someone(
 async def test_a_password_opens_a_session_that_ends(access: AccessOperations) -> None:
     """Idle for too long, at its absolute end, and with signing out."""
     await someone(access)
-    secret = await access.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+    secret = await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "10.0.0.1")
     assert token_kind(secret) is TokenKind.SESSION
     actor = await access.identity.authenticate(secret)
     assert actor.email == "bo@example.org"
@@ -48,14 +48,14 @@ async def test_a_password_opens_a_session_that_ends(access: AccessOperations) ->
     await access.world.clock.advance(9 * 3600)
     with pytest.raises(Unauthenticated, match="expired"):
         await access.identity.authenticate(secret)
-    idle = await access.signin.by_password("bo@example.org", PASSWORD, "")
+    idle = await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     await access.world.clock.advance(13 * 3600)
     with pytest.raises(Unauthenticated, match="expired through inactivity"):
         await access.identity.authenticate(idle)
-    left = await access.signin.by_password("bo@example.org", PASSWORD, "")
+    left = await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     actor = await access.identity.authenticate(left)
     await access.signin.sign_out(actor)
-    access.identity.forget(actor.token_id or "")
+    access.identity.drop_token(actor.token_id or "")
     with pytest.raises(Unauthenticated, match="revoked"):
         await access.identity.authenticate(left)
 
@@ -63,7 +63,9 @@ async def test_a_password_opens_a_session_that_ends(access: AccessOperations) ->
 async def test_signing_out_everywhere_ends_all_sessions(access: AccessOperations) -> None:
     """And no access token."""
     await someone(access)
-    secrets = [await access.signin.by_password("bo@example.org", PASSWORD, "") for _ in range(3)]
+    secrets = [
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "") for _ in range(3)
+    ]
     actor = await access.identity.authenticate(secrets[0])
     _, token = await access.identity.create_token(actor, "laptop")
     assert await access.identity.sign_out_everywhere(actor) == 3
@@ -89,7 +91,7 @@ async def test_wrong_is_wrong_whoever_it_was(access: AccessOperations) -> None:
         ("robot@service-accounts", ""),
     ):
         with pytest.raises(Unauthenticated) as refused:
-            await access.signin.by_password(email, password, "10.0.0.1")
+            await access.signin.sign_in_with_password(email, password, "10.0.0.1")
         said.add(refused.value.message)
     assert len(said) == 1
     page = await access.world.records.page(access.world.admin, PageQuery())
@@ -105,15 +107,15 @@ async def test_guessing_ends_after_ten_tries_and_survives_a_restart(
     await someone(access, "eve@example.org")
     for _ in range(10):
         with pytest.raises(Unauthenticated):
-            await access.signin.by_password("bo@example.org", "guess", "10.0.0.1")
+            await access.signin.sign_in_with_password("bo@example.org", "guess", "10.0.0.1")
     with pytest.raises(LimitExceeded, match="try again in 15 minutes"):
-        await access.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "10.0.0.1")
     async with access_operations(access.world) as restarted:
         with pytest.raises(LimitExceeded):
-            await restarted.signin.by_password("BO@example.org", PASSWORD, "10.0.0.2")
-    await access.signin.by_password("eve@example.org", PASSWORD, "10.0.0.1")
+            await restarted.signin.sign_in_with_password("BO@example.org", PASSWORD, "10.0.0.2")
+    await access.signin.sign_in_with_password("eve@example.org", PASSWORD, "10.0.0.1")
     await access.world.clock.advance(15 * 60)
-    await access.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+    await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "10.0.0.1")
 
 
 async def test_one_source_cannot_try_many_accounts(access: AccessOperations) -> None:
@@ -121,17 +123,19 @@ async def test_one_source_cannot_try_many_accounts(access: AccessOperations) -> 
     await someone(access)
     for number in range(50):
         with pytest.raises(Unauthenticated):
-            await access.signin.by_password(f"user{number}@example.org", "guess", "10.0.0.9")
+            await access.signin.sign_in_with_password(
+                f"user{number}@example.org", "guess", "10.0.0.9"
+            )
     with pytest.raises(LimitExceeded):
-        await access.signin.by_password("bo@example.org", PASSWORD, "10.0.0.9")
-    await access.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "10.0.0.9")
+    await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "10.0.0.1")
 
 
 async def test_passwords_can_be_switched_off(access: AccessOperations) -> None:
     await someone(access)
     access.signin.local = False
     with pytest.raises(Forbidden, match="disabled"):
-        await access.signin.by_password("bo@example.org", PASSWORD, "")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     assert await access.signin.setup_secret() is None
 
 
@@ -159,10 +163,10 @@ async def test_a_device_is_let_in_by_who_has_signed_in(access: AccessOperations)
     with pytest.raises(DevicePending):
         await access.signin.poll_device(device)
     actor = await access.identity.authenticate(
-        await access.signin.by_password("bo@example.org", PASSWORD, "")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     )
     typed = f"{code[:4].lower()}-{code[4:]}"
-    assert (await access.signin.device(actor, typed)).detail["source"] == "10.0.0.5"
+    assert (await access.signin.pending_device(actor, typed)).detail["source"] == "10.0.0.5"
     await access.signin.decide_device(actor, typed, approve=True)
     row, secret, refresh = await access.signin.poll_device(device)
     assert refresh == ""
@@ -178,7 +182,7 @@ async def test_a_device_is_refused_forgotten_and_never_let_in_by_half(
     """A no, the end of its time, a wrong code, and a token that lets through less than all."""
     await someone(access)
     actor = await access.identity.authenticate(
-        await access.signin.by_password("bo@example.org", PASSWORD, "")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     )
     device, code = await access.signin.begin_device("x", "")
     with pytest.raises(NotFound):
@@ -201,18 +205,18 @@ async def test_a_device_is_refused_forgotten_and_never_let_in_by_half(
 async def test_a_ticket_opens_one_socket_as_its_maker(access: AccessOperations) -> None:
     """60 s, one use; what it opened is known by the session it was made in."""
     await someone(access)
-    session = await access.signin.by_password("bo@example.org", PASSWORD, "")
+    session = await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     actor = await access.identity.authenticate(session)
-    ticket = await access.identity.ticket(actor)
+    ticket = await access.identity.create_ticket(actor)
     opened = await access.identity.authenticate(ticket)
     assert (opened.id, opened.token_id) == (actor.id, actor.token_id)
     with pytest.raises(Unauthenticated, match="revoked"):
         await access.identity.authenticate(ticket)
-    late = await access.identity.ticket(actor)
+    late = await access.identity.create_ticket(actor)
     await access.world.clock.advance(61)
     with pytest.raises(Unauthenticated, match="expired"):
         await access.identity.authenticate(late)
-    unused = await access.identity.ticket(actor)
+    unused = await access.identity.create_ticket(actor)
     await access.signin.sign_out(actor)
     with pytest.raises(Unauthenticated):
         await access.identity.authenticate(unused)
@@ -222,7 +226,7 @@ async def test_a_narrow_token_lets_through_what_it_names(access: AccessOperation
     """Its scopes cut rights, it makes no other tokens, and lists are as narrow."""
     await someone(access, role=Role.EDITOR)
     full = await access.identity.authenticate(
-        await access.signin.by_password("bo@example.org", PASSWORD, "")
+        await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     )
     dev, prod = await access.world.cluster("dev"), await access.world.cluster("prod")
     limit = Limit(
@@ -241,7 +245,7 @@ async def test_a_narrow_token_lets_through_what_it_names(access: AccessOperation
 async def test_the_first_use_of_a_day_is_on_the_record(access: AccessOperations) -> None:
     """One row a token and day, however often it is used."""
     await someone(access)
-    secret = await access.signin.by_password("bo@example.org", PASSWORD, "")
+    secret = await access.signin.sign_in_with_password("bo@example.org", PASSWORD, "")
     for _ in range(5):
         await access.identity.authenticate(secret, "10.0.0.7")
         await access.world.clock.advance(120)

@@ -319,7 +319,7 @@ async def test_a_viewer_may_read_and_not_write(hub: Running) -> None:
     plane = hub.process.plane
     admin = await plane.operations[CredentialAuthenticator].authenticate(hub.token)
     user = await plane.operations[Users].upsert(admin, "v@example.org", "V", "viewer")
-    token = await plane.operations[Users].token_for(SYSTEM, user.email, "viewing")
+    token = await plane.operations[Users].create_token_for(SYSTEM, user.email, "viewing")
     document = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     answer = await hub.post(document, token=token)
     assert answer["errors"][0]["extensions"]["code"] == "FORBIDDEN"

@@ -185,7 +185,7 @@ async def test_a_deactivated_user_loses_every_open_connection(
         await verbs[RoleBindings].create(
             SYSTEM, BindingDraft("admin", INSTALLATION, group=crew["id"])
         )
-        token = await verbs[Users].token_for(SYSTEM, "ada@example.org", "laptop")
+        token = await verbs[Users].create_token_for(SYSTEM, "ada@example.org", "laptop")
         headers = {"authorization": f"Bearer {token}"}
 
         async def watch() -> aiohttp.ClientResponse:

@@ -175,7 +175,7 @@ async def test_a_role_that_is_taken_is_felt_at_once(hub: Running) -> None:
     view = await verbs[RoleBindings].create(
         SYSTEM, BindingDraft("editor", INSTALLATION, user=user.id)
     )
-    token = await verbs[Users].token_for(SYSTEM, user.email, "laptop")
+    token = await verbs[Users].create_token_for(SYSTEM, user.email, "laptop")
     change = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     assert "errors" not in await hub.post(change, token=token)
     await verbs[RoleBindings].delete(SYSTEM, view.row.id)

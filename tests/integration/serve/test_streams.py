@@ -117,7 +117,7 @@ async def viewer(hub: Running) -> str:
     document = "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }"
     await hub.ask(document, a=attributes)
     users = hub.process.plane.operations[Users]
-    return await users.token_for(SYSTEM, "vera@example.org", "test")
+    return await users.create_token_for(SYSTEM, "vera@example.org", "test")
 
 
 async def test_recordings_are_read_in_parts(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
     user = (await hub.ask(USER, email="ada@example.org"))["upsertUser"]["id"]
     scope = f"project:{projects['mine']}"
     await hub.ask(BIND, role="viewer", scope=scope, user=user)
-    token = await hub.process.plane.operations[Users].token_for(
+    token = await hub.process.plane.operations[Users].create_token_for(
         SYSTEM, "ada@example.org", "watching"
     )
     async with socket(hub) as one:

@@ -99,7 +99,7 @@ async def test_a_ticket_opens_one_websocket(hub: Running) -> None:
     await hub.cluster()
     identity = hub.process.plane.operations[CredentialAuthenticator]
     actor = await identity.authenticate(hub.token)
-    first, second = await identity.ticket(actor), await identity.ticket(actor)
+    first, second = await identity.create_ticket(actor), await identity.create_ticket(actor)
     ours = {"Origin": hub.url}
     assert await knock(hub, {**subprotocol(second), "Origin": "https://evil.example"}) == 403
     assert await knock(hub, {**subprotocol(first), **ours}) == AWAY

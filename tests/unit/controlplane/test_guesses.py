@@ -58,7 +58,7 @@ async def test_the_same_wrong_one_is_looked_up_once_in_a_while(lookups: Lookups)
     with pytest.raises(Unauthenticated, match="old is wrong"):
         lookups.ask("old")
     lookups.good.add("old")
-    lookups.guesses.forget()
+    lookups.guesses.clear_rejected()
     lookups.ask("old")
     assert lookups.made == 3
 
@@ -105,7 +105,7 @@ async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups)
 
 async def test_tickets_issued_here_are_no_guesses(lookups: Lookups) -> None:
     lookups.good.add("ticket")
-    lookups.guesses.expect("ticket")
+    lookups.guesses.mark_accepted("ticket")
     lookups.guess(MAX_PER_ADDRESS)
     lookups.ask("ticket")
 
@@ -118,7 +118,7 @@ async def test_a_good_one_that_was_revoked_is_a_wrong_one(lookups: Lookups) -> N
     with pytest.raises(Unauthenticated):
         lookups.ask("known")
     lookups.guess(MAX_PER_ADDRESS)
-    lookups.guesses.forget()
+    lookups.guesses.clear_rejected()
     with pytest.raises(LimitExceeded):
         lookups.ask("known")
 

@@ -99,11 +99,11 @@ def test_rows_say_what_became_of_a_request() -> None:
 async def test_a_users_flood_of_refusals_is_counted() -> None:
     """The first of a minute are listed, those behind them are one row."""
     clock = FakeClock()
-    refused = RefusalAggregator(clock, listed=_REFUSALS_LISTED)
+    refused = RefusalAggregator(clock, max_entries=_REFUSALS_LISTED)
     entry = _audit_entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
-    listed = [refused.take(entry, entry.actor_id) for _ in range(100)]
+    listed = [refused.record(entry, entry.actor_id) for _ in range(100)]
     assert len([one for one in listed if one is not None]) == _REFUSALS_LISTED
     await clock.advance(61)
-    (counted,) = refused.due()
+    (counted,) = refused.pop_summaries()
     assert counted.detail["requests"] == 100 - _REFUSALS_LISTED
     assert (counted.actor, counted.source) == ("ann", "1.2.3.4")

@@ -17,7 +17,7 @@ from controlplane.access.api.inputs import (
     TrustRuleAttributes,
 )
 from controlplane.access.model.trust_rules import TrustRuleSpec
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import GroupChange
 from controlplane.access.operations.projects import ProjectChange
 from controlplane.access.operations.trust_rules import TrustRuleChange

@@ -42,7 +42,7 @@ async def check_nothing_happened(world: MemoryOperations) -> None:
 async def test_access_is_requested(world: MemoryOperations, requests: AccessRequests) -> None:
     await world.given(SHOP, make_user("vi"))
     for minutes in (1, WEEK):
-        row = await requests.ask(VIEWER, "editor", OF_SHOP, minutes, "r" * 1000)
+        row = await requests.create(VIEWER, "editor", OF_SHOP, minutes, "r" * 1000)
         assert await world.row(AccessRequestStore, row.id) == row
         assert (row.user_id, row.role_id, row.scope) == ("vi", "editor", OF_SHOP)
         assert (row.minutes, row.state) == (minutes, AccessRequestState.PENDING)
@@ -75,7 +75,7 @@ async def test_an_invalid_request_is_refused(
 ) -> None:
     await world.given(SHOP, ADA)
     with pytest.raises(error):
-        await requests.ask(actor, role, scope, minutes, reason)
+        await requests.create(actor, role, scope, minutes, reason)
     assert await world.rows(AccessRequestStore) == []
     await check_nothing_happened(world)
 
@@ -85,9 +85,9 @@ async def test_a_user_has_at_most_20_pending_requests(
 ) -> None:
     decided = replace(REQUEST, id="old", state=AccessRequestState.REFUSED)
     await world.given(ADA, decided, *(replace(REQUEST, id=f"r{n:02}") for n in range(19)))
-    await requests.ask(ASKER, "viewer", INSTALLATION, 1, "why")
+    await requests.create(ASKER, "viewer", INSTALLATION, 1, "why")
     with pytest.raises(LimitExceeded, match="20 pending"):
-        await requests.ask(ASKER, "viewer", INSTALLATION, 1, "why")
+        await requests.create(ASKER, "viewer", INSTALLATION, 1, "why")
     assert len(await world.rows(AccessRequestStore)) == 21
 
 
@@ -140,7 +140,7 @@ async def test_the_time_of_approved_access_starts_with_the_approval(
 
 async def test_a_request_is_denied(world: MemoryOperations, requests: AccessRequests) -> None:
     await world.given(SHOP, ADA, REQUEST)
-    row = await requests.refuse(ADMIN_OF_SHOP, "r")
+    row = await requests.deny(ADMIN_OF_SHOP, "r")
     assert (row.state, row.decided_at) == (AccessRequestState.REFUSED, world.clock.now())
     assert await world.rows(AccessRequestStore) == [row]
     assert await world.rows(RoleBindingStore) == []
@@ -150,7 +150,7 @@ async def test_a_request_is_denied(world: MemoryOperations, requests: AccessRequ
 
 DECISIONS = {
     "approve": lambda requests, actor, id: requests.approve(actor, id),
-    "refuse": lambda requests, actor, id: requests.refuse(actor, id),
+    "refuse": lambda requests, actor, id: requests.deny(actor, id),
 }
 
 
@@ -182,7 +182,7 @@ async def test_nobody_approves_permissions_that_they_lack(
         await requests.approve(USER_MANAGER, "r")
     assert await world.rows(AccessRequestStore) == [REQUEST]
     await check_nothing_happened(world)
-    assert (await requests.refuse(USER_MANAGER, "r")).state is AccessRequestState.REFUSED
+    assert (await requests.deny(USER_MANAGER, "r")).state is AccessRequestState.REFUSED
 
 
 @pytest.mark.parametrize("actor", [ASKER, ADMIN_OF_SHOP], ids=["user", "administrator"])
@@ -233,8 +233,8 @@ async def test_expired_bindings_end(world: MemoryOperations, requests: AccessReq
     kept = bind("viewer", ADA), bind("admin", ADA, until=end + timedelta(minutes=1))
     await world.given(ADA, crew, *kept)
     await world.given(bind("editor", ADA, until=end), bind("editor", crew, until=end))
-    assert await requests.ending(timedelta(seconds=59)) is None
-    assert await requests.ending(timedelta(hours=1)) == end
+    assert await requests.next_expiry(timedelta(seconds=59)) is None
+    assert await requests.next_expiry(timedelta(hours=1)) == end
     assert await requests.end_expired() == 0
     await world.clock.advance(60)
     assert await requests.end_expired() == 2

@@ -161,12 +161,12 @@ async def test_a_change_drops_cached_actors(
     await identity.authenticate(secret)
     async with world.store.write() as tx:
         await tx[TokenStore].revoke(token.id, START)
-    identity.forget("other")
+    identity.drop_token("other")
     identity.drop_user("bob")
     assert (await identity.authenticate(secret)).id == "ada"
-    {"forget": identity.forget, "user": identity.drop_user, "everybody": identity.drop_user}[how](
-        {"forget": token.id, "user": "ada", "everybody": ""}[how]
-    )
+    {"forget": identity.drop_token, "user": identity.drop_user, "everybody": identity.drop_user}[
+        how
+    ]({"forget": token.id, "user": "ada", "everybody": ""}[how])
     with pytest.raises(Unauthenticated):
         await identity.authenticate(secret)
 
@@ -233,7 +233,7 @@ async def test_a_ticket_opens_once_as_its_creator(
     session, _ = make_token(ADA, TokenKind.SESSION)
     await world.given(ADA, session)
     caller = replace(ASKER, token_id=session.id)
-    secret, late = await identity.ticket(caller), await identity.ticket(caller)
+    secret, late = await identity.create_ticket(caller), await identity.create_ticket(caller)
     assert (await identity.authenticate(secret)).token_id == session.id
     with pytest.raises(Unauthenticated, match="revoked"):
         await identity.authenticate(secret)
@@ -241,9 +241,9 @@ async def test_a_ticket_opens_once_as_its_creator(
     with pytest.raises(Unauthenticated, match="expired"):
         await identity.authenticate(late)
     with pytest.raises(Forbidden):
-        await identity.ticket(ASKER)
+        await identity.create_ticket(ASKER)
     with pytest.raises(Unauthenticated):
-        await identity.ticket(ANONYMOUS)
+        await identity.create_ticket(ANONYMOUS)
 
 
 async def test_a_ticket_ends_with_the_token_of_its_creator(
@@ -251,7 +251,7 @@ async def test_a_ticket_ends_with_the_token_of_its_creator(
 ) -> None:
     session, _ = make_token(ADA, TokenKind.SESSION)
     await world.given(ADA, session)
-    secrets = [await identity.ticket(replace(ASKER, token_id=session.id)) for _ in range(2)]
+    secrets = [await identity.create_ticket(replace(ASKER, token_id=session.id)) for _ in range(2)]
     async with world.store.write() as tx:
         await tx[TokenStore].revoke(session.id, START)
     with pytest.raises(Unauthenticated, match="revoked"):

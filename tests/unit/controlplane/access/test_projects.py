@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.projects import ProjectChange, Projects
 from controlplane.access.operations.scopes import project_for
 from controlplane.access.ports import ProjectStore, RoleBindingStore
@@ -45,8 +45,10 @@ async def test_only_visible_projects_are_listed_and_found(
     assert [project.id for project in listed] == [DEFAULT_PROJECT, "shop"]
     assert (await projects.page(EDITOR_OF_SHOP, PageQuery())).items == (SHOP,)
     assert await projects.get(EDITOR_OF_SHOP, None, "shop") == SHOP
-    assert await projects.of(EDITOR_OF_SHOP, ["shop", DEFAULT_PROJECT, "none"]) == {"shop": SHOP}
-    assert await projects.of(ADMIN, []) == {}
+    assert await projects.readable_by_id(EDITOR_OF_SHOP, ["shop", DEFAULT_PROJECT, "none"]) == {
+        "shop": SHOP
+    }
+    assert await projects.readable_by_id(ADMIN, []) == {}
     for id, name in ((DEFAULT_PROJECT, None), (None, "default"), ("none", None), (None, None)):
         with pytest.raises(NotFound):
             await projects.get(EDITOR_OF_SHOP, id, name)

@@ -17,36 +17,38 @@ ENTRY = AuditEntry(
 
 async def test_later_refusals_of_a_minute_become_one_entry_with_their_number() -> None:
     clock = FakeClock()
-    refusals = RefusalAggregator(clock, listed=2)
+    refusals = RefusalAggregator(clock, max_entries=2)
     last = replace(ENTRY, action="last")
-    assert [refusals.take(entry) for entry in (ENTRY, ENTRY, ENTRY, last)] == [
+    assert [refusals.record(entry) for entry in (ENTRY, ENTRY, ENTRY, last)] == [
         ENTRY,
         ENTRY,
         None,
         None,
     ]
     await clock.advance(59.9)
-    assert refusals.due() == []
+    assert refusals.pop_summaries() == []
     await clock.advance(0.1)
-    assert refusals.due() == [replace(last, detail={"requests": 2, "user_agent": "curl"})]
-    assert refusals.due() == []
-    assert refusals.take(ENTRY) == ENTRY
+    assert refusals.pop_summaries() == [replace(last, detail={"requests": 2, "user_agent": "curl"})]
+    assert refusals.pop_summaries() == []
+    assert refusals.record(ENTRY) == ENTRY
 
 
 async def test_sources_without_further_refusals_are_not_counted() -> None:
     refusals = RefusalAggregator(FakeClock())
-    refusals.take(ENTRY)
-    refusals.take(ENTRY, "somebody")
-    assert refusals.take(ENTRY, "somebody") is None
-    (counted,) = refusals.due(all_of_them=True)
+    refusals.record(ENTRY)
+    refusals.record(ENTRY, "somebody")
+    assert refusals.record(ENTRY, "somebody") is None
+    (counted,) = refusals.pop_summaries(include_current=True)
     assert (counted.source, counted.detail["requests"]) == ("192.0.2.1", 1)
-    assert refusals.due(all_of_them=True) == []
+    assert refusals.pop_summaries(include_current=True) == []
 
 
 async def test_too_many_sources_are_counted_as_one() -> None:
     refusals = RefusalAggregator(FakeClock())
     for number in range(MAX_SOURCES):
-        assert refusals.take(ENTRY, str(number)) == ENTRY
-    assert refusals.take(ENTRY, "new") == ENTRY
-    assert refusals.take(ENTRY, "newer") is None
-    assert [entry.source for entry in refusals.due(all_of_them=True)] == [OTHER_SOURCES]
+        assert refusals.record(ENTRY, str(number)) == ENTRY
+    assert refusals.record(ENTRY, "new") == ENTRY
+    assert refusals.record(ENTRY, "newer") is None
+    assert [entry.source for entry in refusals.pop_summaries(include_current=True)] == [
+        OTHER_SOURCES
+    ]

@@ -9,7 +9,7 @@ from controlplane.access.model.bindings import Project
 from controlplane.access.model.trust_rules import TrustRuleSpec
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.access_requests import AccessRequests
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
@@ -67,7 +67,7 @@ async def test_a_declared_binding_stays_after_its_expiry_and_grants_nothing(
     holders = await permissions.who_can(ADMIN, Verb.READ, ResourceKind.PROJECT, "shop")
     assert (view.expired, [holder.user for holder in holders]) == (False, [ADA, BOB])
     await world.clock.advance(3599)
-    assert await requests.ending(timedelta(seconds=1)) == END
+    assert await requests.next_expiry(timedelta(seconds=1)) == END
     world.published.clear()
     await world.clock.advance(1)
     (seen,) = [v for v in await bindings.all(ADMIN) if v.row.name == "on-call"]
@@ -82,7 +82,10 @@ async def test_a_declared_binding_stays_after_its_expiry_and_grants_nothing(
         ("towline", "expireRoleBinding", "bob"),
         ("towline", "expireRoleBinding", "on-call"),
     ]
-    assert (await requests.end_expired(), await requests.ending(timedelta(days=9))) == (0, None)
+    assert (await requests.end_expired(), await requests.next_expiry(timedelta(days=9))) == (
+        0,
+        None,
+    )
 
 
 async def test_a_declared_binding_is_extended_and_moved(

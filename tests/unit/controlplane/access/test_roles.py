@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.model.users import UserKind
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.access.operations.roles import RoleChange, Roles

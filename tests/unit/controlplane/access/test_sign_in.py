@@ -71,7 +71,7 @@ def local_off(world: MemoryOperations, issuers: FakeIssuers) -> SignIn:
 
 async def test_a_password_opens_a_session(world: MemoryOperations, sign_in: SignIn) -> None:
     await world.given(ADA)
-    secret = await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    secret = await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
     (row,) = await world.rows(TokenStore)
     assert secret.startswith("twx_")
     assert (row.kind, row.user_id, row.source) == (TokenKind.SESSION, "ada", HOME)
@@ -96,7 +96,7 @@ async def test_a_wrong_password_is_counted_and_audited(
     """All causes have the same error."""
     await world.given(user)
     with pytest.raises(Unauthenticated, match="^wrong address or password$"):
-        await sign_in.by_password(ADA.email, password, HOME)
+        await sign_in.sign_in_with_password(ADA.email, password, HOME)
     assert [row.count for row in await world.rows(SignInFailureStore)] == [1, 1]
     assert await world.rows(TokenStore) == []
     assert await world.audited() == [("", "signIn", ADA.email)]
@@ -111,20 +111,20 @@ async def test_an_account_is_closed_for_15_minutes_after_10_failures(
     async def fail(times: int, error: type[TowlineError] = Unauthenticated) -> None:
         for _ in range(times):
             with pytest.raises(error):
-                await sign_in.by_password(ADA.email.upper(), "wrong", HOME)
+                await sign_in.sign_in_with_password(ADA.email.upper(), "wrong", HOME)
 
     await fail(9)
-    await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
     assert [row.count for row in await world.rows(SignInFailureStore)] == [9]
     await fail(10)
     await fail(1, LimitExceeded)
     with pytest.raises(LimitExceeded, match="in 15 minutes") as error:
-        await sign_in.by_password(ADA.email, PASSWORD, "192.0.2.2")
+        await sign_in.sign_in_with_password(ADA.email, PASSWORD, "192.0.2.2")
     assert error.value.retry_after == 15 * 60
     await world.clock.advance(15 * 60)
     await fail(1)
     assert [row.count for row in await world.rows(SignInFailureStore)] == [1, 1]
-    await sign_in.by_password(ADA.email, PASSWORD, HOME)
+    await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
 
 
 async def test_a_source_is_closed_after_50_failures(
@@ -133,17 +133,17 @@ async def test_a_source_is_closed_after_50_failures(
     await world.given(ADA)
     for number in range(50):
         with pytest.raises(Unauthenticated):
-            await sign_in.by_password(f"{number}@example.org", "wrong", HOME)
+            await sign_in.sign_in_with_password(f"{number}@example.org", "wrong", HOME)
     with pytest.raises(LimitExceeded):
-        await sign_in.by_password(ADA.email, PASSWORD, HOME)
-    await sign_in.by_password(ADA.email, PASSWORD, "192.0.2.2")
+        await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
+    await sign_in.sign_in_with_password(ADA.email, PASSWORD, "192.0.2.2")
 
 
 async def test_passwords_can_be_disabled(world: MemoryOperations, issuers: FakeIssuers) -> None:
     await world.given(ADA, make_user("admin"))
     sign_in = local_off(world, issuers)
     with pytest.raises(Forbidden, match="identity provider"):
-        await sign_in.by_password(ADA.email, PASSWORD, HOME)
+        await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
     assert await sign_in.setup_secret() is None
     assert sign_in.providers() == [("idp", "Our provider")]
 
@@ -153,7 +153,7 @@ async def test_a_sign_in_from_a_new_address_is_notified_of(
 ) -> None:
     await world.given(ADA)
     for source in (HOME, HOME, "192.0.2.2", HOME):
-        await sign_in.by_password(ADA.email, PASSWORD, source)
+        await sign_in.sign_in_with_password(ADA.email, PASSWORD, source)
     async with world.store.read() as tx:
         notified = await tx[NotificationStore].select()
     assert [row.subject for row in notified] == [
@@ -252,7 +252,7 @@ async def test_concurrent_wrong_passwords_do_not_pass_the_limit(world: MemoryOpe
     federation = Federation(world.context, FakeIssuers())
     sign_in = SignIn(world.context, federation, SlowPasswords())
     tries = [
-        asyncio.ensure_future(sign_in.by_password(ADA.email, f"wrong {number}", HOME))
+        asyncio.ensure_future(sign_in.sign_in_with_password(ADA.email, f"wrong {number}", HOME))
         for number in range(30)
     ]
     for _ in range(500):
@@ -308,7 +308,7 @@ async def test_an_approved_device_gets_a_token_once(
     with pytest.raises(DevicePending):
         await sign_in.poll_device(device)
     typed = f"{code[:4].lower()}-{code[4:]} "
-    assert (await sign_in.device(ASKER, typed)).detail["client"] == "c" * 80
+    assert (await sign_in.pending_device(ASKER, typed)).detail["client"] == "c" * 80
     await sign_in.decide_device(ASKER, typed, approve=True)
     issued = await sign_in.poll_device(device)
     assert (issued.token.user_id, issued.token.name) == ("ada", "c" * 80)
@@ -348,7 +348,7 @@ async def test_only_users_with_all_their_permissions_decide_on_devices(
         with pytest.raises(error):
             await sign_in.decide_device(actor, code, approve=True)
     with pytest.raises(NotFound, match="mistyped"):
-        await sign_in.device(ASKER, "BCDFGHJK")
+        await sign_in.pending_device(ASKER, "BCDFGHJK")
     with pytest.raises(DevicePending):
         await sign_in.poll_device(device)
     await world.clock.advance(600)

@@ -49,7 +49,7 @@ async def begin(world: MemoryOperations, user: User = ADA) -> tuple[RefreshToken
     await world.given(user)
     tokens = RefreshTokens(world.context)
     async with world.store.write() as tx:
-        return tokens, await tokens.begin(tx, "cli", user.id, "192.0.2.1")
+        return tokens, await tokens.start_family(tx, "cli", user.id, "192.0.2.1")
 
 
 async def test_a_refresh_token_returns_the_next_one_until_the_family_ends(
@@ -112,7 +112,7 @@ async def test_expired_families_are_deleted(world: MemoryOperations) -> None:
     tokens, _ = await begin(world)
     await world.clock.advance(timedelta(days=7).total_seconds())
     async with world.store.write() as tx:
-        issued = await tokens.begin(tx, "cli", "ada", "")
+        issued = await tokens.start_family(tx, "cli", "ada", "")
     rows = await world.rows(TokenStore, kind=TokenKind.REFRESH)
     assert [row.parent_id for row in rows] == [issued.token.parent_id]
 

@@ -338,11 +338,11 @@ async def test_only_the_operator_creates_tokens_of_other_users(
 ) -> None:
     await world.given(ADA)
     with pytest.raises(Forbidden, match="operator of the installation"):
-        await users.token_for(ADMIN, ADA.email, "rescue")
+        await users.create_token_for(ADMIN, ADA.email, "rescue")
     with pytest.raises(NotFound, match="none@example.org"):
-        await users.token_for(SYSTEM, "none@example.org", "rescue")
+        await users.create_token_for(SYSTEM, "none@example.org", "rescue")
     await check_nothing_happened(world)
-    assert (await users.token_for(SYSTEM, ADA.email, "rescue")).startswith("twu_")
+    assert (await users.create_token_for(SYSTEM, ADA.email, "rescue")).startswith("twu_")
     (token,) = await world.rows(TokenStore)
     assert (token.user_id, token.name) == ("ada", "rescue")
     assert token.expires_at == START + timedelta(days=90)

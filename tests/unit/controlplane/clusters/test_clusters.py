@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.access.model.bindings import Project, SubjectKind
 from controlplane.access.model.users import Group, User
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.ports import RoleBindingStore, TokenStore
 from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Scope
 from controlplane.authorization.roles import BuiltInRole

@@ -284,7 +284,7 @@ async def test_a_websocket_ends_with_its_token(api: Api, ends_by: str) -> None:
         else:
             async with api.world.store.write() as tx:
                 await tx[TokenStore].change(token.id, revoked_at=api.world.clock.now())
-            api.identity.forget(token.id)
+            api.identity.drop_token(token.id)
             await api.world.clock.advance(2)
         closed = await socket.receive()
         assert (closed["type"], closed["code"]) == ("websocket.close", 4401)

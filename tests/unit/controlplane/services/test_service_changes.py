@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.users import User
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.authorization import ANONYMOUS, Actor
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.groups import ClusterGroup

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.access.model.bindings import Project
 from controlplane.access.model.users import User
-from controlplane.access.operations.bindings import Subjects
+from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole

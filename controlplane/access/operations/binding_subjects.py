@@ -39,14 +39,14 @@ async def change_subjects(
     """
     if is_new:
         tx[RoleBindingStore].expect_none("scope", target.scope)
-    changed = await _replace_all(tx, target, roles)
+    changed = await _replace_subjects(tx, target, roles)
     if changed:
         tx.audit_as("setBindings", str(target), target.scope, roles=sorted(roles))
     for binding in changed:
         tx.publish(ACCESS, binding.affected_user)
 
 
-async def _replace_all(tx: Change, target: Resource, roles: RoleSubjects) -> list[Binding]:
+async def _replace_subjects(tx: Change, target: Resource, roles: RoleSubjects) -> list[Binding]:
     if not roles:
         return []
     require(tx.actor, Verb.ADMINISTER, target.below(ResourceKind.BINDING))
@@ -54,7 +54,7 @@ async def _replace_all(tx: Change, target: Resource, roles: RoleSubjects) -> lis
     await _check_subjects(tx, roles.values())
     for name, subjects in roles.items():
         role = await find_role(tx, name)
-        removed, added = await _replace(tx, target, role, subjects)
+        removed, added = await _replace_role_subjects(tx, target, role, subjects)
         if removed or added:
             until = None if added else tx.context.clock.now()
             require_permissions_of_role(tx.actor, role, target, until)
@@ -62,38 +62,38 @@ async def _replace_all(tx: Change, target: Resource, roles: RoleSubjects) -> lis
     return changed
 
 
-async def _replace(
+async def _replace_role_subjects(
     tx: Change, target: Resource, role: Role, subjects: Subjects
 ) -> tuple[list[Binding], list[Binding]]:
     """Deletes and adds bindings of a role until it has these subjects; returns them."""
     bindings = await tx[RoleBindingStore].permanent(role.id, target.scope)
-    known = {(binding.subject_kind, binding.subject_id): binding for binding in bindings}
+    current = {(binding.subject_kind, binding.subject_id): binding for binding in bindings}
     expected = {
         *((SubjectKind.USER, id) for id in subjects.users),
         *((SubjectKind.GROUP, id) for id in subjects.groups),
     }
-    removed = [binding for key, binding in known.items() if key not in expected]
+    removed = [binding for key, binding in current.items() if key not in expected]
     for binding in removed:
         await tx[RoleBindingStore].remove(binding.id)
     now, by = tx.context.clock.now(), tx.actor.shown_name
     added = [
         Binding(tx.context.new_id(), role.id, kind, id, target.scope, now, given_by=by)
-        for kind, id in sorted(expected - known.keys())
+        for kind, id in sorted(expected - current.keys())
     ]
     for binding in added:
         await tx[RoleBindingStore].add(binding)
     return removed, added
 
 
-async def _check_subjects(tx: Transaction, several: Collection[Subjects]) -> None:
+async def _check_subjects(tx: Transaction, all_subjects: Collection[Subjects]) -> None:
     """NotFound: a user or group does not exist.
 
     Locks groups before users, like `Groups.add_member`. Different orders would cause
     deadlocks.
     """
-    for id in sorted({id for subjects in several for id in subjects.groups}):
+    for id in sorted({id for subjects in all_subjects for id in subjects.groups}):
         with reference("bindings.groupId", id):
             await find_group(tx, id)
-    for id in sorted({id for subjects in several for id in subjects.users}):
+    for id in sorted({id for subjects in all_subjects for id in subjects.users}):
         with reference("bindings.userId", id):
             await find_user(tx, id)
