@@ -18,11 +18,7 @@ STREAMS = (1, 4)
 ROUNDS = 2
 SECONDS = 2.0
 BODY = 16 << 20
-# A response starts with a small window; konnectivity's tunnels keep theirs between requests.
-GOALS = {("download", 1): 0.7, ("download", 4): 0.7, ("upload", 1): 0.3, ("upload", 4): 0.7}
 OURS = "Towline"
-# Longer lines decide; without a delay, `bench.harness.peer_comparison` has the goals.
-_GOAL_FROM_MS = 100
 
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
@@ -31,7 +27,6 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     """Lines of 500 Mbit/s with several round trips: megabytes per second."""
     for round_trip in ROUND_TRIPS_MS:
         runs = _runs(stand, round_trip)
-        is_goal = round_trip >= _GOAL_FROM_MS and (KONNECTIVITY, "download", 1) in runs
         for what in ("download", "upload"):
             for count in STREAMS:
                 add_throughput(
@@ -39,7 +34,6 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
                     f"500 Mbit/s, {round_trip} ms: {what}{count}",
                     runs[OURS, what, count],
                     Baseline(KONNECTIVITY, runs[KONNECTIVITY, what, count]),
-                    GOALS[what, count] if is_goal else None,
                 )
 
 
