@@ -38,7 +38,7 @@ from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.notifications.ports import ResourceLabels, SinkStore
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.operations.gate_secrets import SealedGates
-from controlplane.pipelines.operations.stages import pipeline_of
+from controlplane.pipelines.operations.stages import promoting_pipeline_name
 from controlplane.pipelines.operations.trigger_rows import SEAL_CONTEXT
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import OperationContext
@@ -269,6 +269,6 @@ SERVICE_PARTS = ServiceParts(
     set_uses,
     check_changeable,
     (check_deletable, check_not_imported),
-    pipeline_of,
+    promoting_pipeline_name,
     prefetch_sources,
 )

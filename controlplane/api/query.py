@@ -276,7 +276,7 @@ class Query(
     pipeline = PIPELINES.get(Pipelines.get)
     """A pipeline, by ID or name."""
     gate_measurements = PIPELINES.related(
-        Pipelines.measured_at, GateMeasurement, each(GateMeasurement.of)
+        Pipelines.readable_measurements, GateMeasurement, each(GateMeasurement.of)
     )
     """Results of metric queries of a gate, newest last. Limit: 240.
 

@@ -23,8 +23,8 @@ from core.errors import Code, TowlineError
 from core.runtime.clock import Clock
 
 MAX_BYTES = 1 << 20
-_SECONDS = 10.0
-_TOLERANCE = 300
+_READ_TIMEOUT_S = 10.0
+_TOLERANCE_S = 300
 _LOOKUPS_AT_ONCE = 4
 _MAX_QUEUED = 64
 _STATUS = {Code.INVALID: 400, Code.NOT_FOUND: 404, Code.CONFLICT: 409, Code.FORBIDDEN: 403}
@@ -43,49 +43,53 @@ class WebhookRoutes:
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
         self._waiting = 0
         self.routes = (
-            Route("/webhooks/registry/{provider}/{id}", _with_errors(self._hint), methods=["POST"]),
-            Route("/webhooks/gates/{id}", _with_errors(self._answer), methods=["POST"]),
+            Route(
+                "/webhooks/registry/{provider}/{id}",
+                _with_errors(self._handle_registry),
+                methods=["POST"],
+            ),
+            Route("/webhooks/gates/{id}", _with_errors(self._handle_gate_answer), methods=["POST"]),
         )
 
-    async def _hint(self, request: Request) -> Response:
+    async def _handle_registry(self, request: Request) -> Response:
         provider, id = request.path_params["provider"], request.path_params["id"]
         if provider not in PROVIDERS:
             return Response("unknown provider", 404)
-        body = await self._body(request)
+        body = await self._read_body(request)
         if isinstance(body, Response):
             return body
-        secret = await self._secret(self._triggers.webhook_secret, id)
+        secret = await self._look_up_secret(self._triggers.webhook_secret, id)
         if not is_genuine(provider, secret, request.headers, request.query_params, body):
             return Response("signature refused", 401)
-        await self._triggers.hint(id)
+        await self._triggers.schedule_check_soon(id)
         return Response(status_code=202)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _handle_gate_answer(self, request: Request) -> Response:
         id = request.path_params["id"]
-        body = await self._body(request)
+        body = await self._read_body(request)
         if isinstance(body, Response):
             return body
-        secret = await self._secret(self._overrides.gate_secret, id)
+        secret = await self._look_up_secret(self._overrides.gate_secret, id)
         if not self._is_signed(secret, request.headers, body):
             return Response("signature refused", 401)
-        given = _parse_answer(body)
-        if given is None:
+        answer = _parse_answer(body)
+        if answer is None:
             return Response(
                 'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
             )
-        await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
+        await self._overrides.answer_signed(id, *answer, request.headers["webhook-id"])
         return Response(status_code=204)
 
-    async def _body(self, request: Request) -> bytes | Response:
+    async def _read_body(self, request: Request) -> bytes | Response:
         """Reads the whole body, or returns the reason for refusing it."""
         if self._waiting >= _MAX_QUEUED:
             return Response("too many requests at the same time", 503, {"Retry-After": "1"})
         body = bytearray()
         self._waiting += 1
         try:
-            async with asyncio.timeout(_SECONDS):
-                async for part in request.stream():
-                    body += part
+            async with asyncio.timeout(_READ_TIMEOUT_S):
+                async for chunk in request.stream():
+                    body += chunk
                     if len(body) > MAX_BYTES:
                         return Response(f"the body exceeds {MAX_BYTES} bytes", 413)
         except TimeoutError:
@@ -96,7 +100,7 @@ class WebhookRoutes:
             self._waiting -= 1
         return bytes(body)
 
-    async def _secret(self, look_up: SecretOf, id: str) -> str:
+    async def _look_up_secret(self, look_up: SecretOf, id: str) -> str:
         async with self._lookups:
             return await look_up(id[:64]) or ""
 
@@ -104,24 +108,24 @@ class WebhookRoutes:
         """Verifies a Standard Webhooks signature: HMAC-SHA256 over id, time and body, at most 5
         minutes old.
         """
-        stamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
+        timestamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
         now = self._clock.now()
-        if not secret or not stamp.isdecimal() or len(stamp) > 12 or not 0 < len(id) <= 256:
+        if not secret or not timestamp.isdecimal() or len(timestamp) > 12 or not 0 < len(id) <= 256:
             return False
-        if abs(int(stamp) - now.timestamp()) > _TOLERANCE:
+        if abs(int(timestamp) - now.timestamp()) > _TOLERANCE_S:
             return False
-        moment = now.fromtimestamp(int(stamp), now.tzinfo)
-        expected = signature(secret, id, moment, body)["webhook-signature"]
-        given = headers.get("webhook-signature", "")[:4096].split(" ")
-        return any(_equal(signature, expected) for signature in given)
+        signed_at = now.fromtimestamp(int(timestamp), now.tzinfo)
+        expected = signature(secret, id, signed_at, body)["webhook-signature"]
+        signatures = headers.get("webhook-signature", "")[:4096].split(" ")
+        return any(_equal(signature, expected) for signature in signatures)
 
 
-def _with_errors(work: Handler) -> Handler:
+def _with_errors(handler: Handler) -> Handler:
     """Tells the sender whether another attempt can succeed."""
 
     async def handle(request: Request) -> Response:
         try:
-            return await work(request)
+            return await handler(request)
         except TowlineError as error:
             answer = {"error": error.message, "code": error.code.value}
             return JSONResponse(answer, _STATUS.get(error.code, 503))
@@ -164,6 +168,6 @@ def _parse_answer(body: bytes) -> tuple[str, bool, str] | None:
     return release, passed, reason
 
 
-def _equal(given: str, expected: str) -> bool:
+def _equal(value: str, expected: str) -> bool:
     """Compares in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+    return hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())

@@ -88,9 +88,9 @@ def _draft_of(spec: pipeline.Pipeline, webhook_secrets: Mapping[str, str]) -> Pi
     names = {stage.id: stage.name for stage in spec.stages}
     return PipelineDraft(
         spec.name,
-        tuple(_stage(stage) for stage in spec.stages),
+        tuple(_stage_draft(stage) for stage in spec.stages),
         tuple(
-            EdgeDraft(names[edge.source], names[edge.target], tuple(map(_gate, edge.gates)))
+            EdgeDraft(names[edge.source], names[edge.target], tuple(map(_gate_draft, edge.gates)))
             for edge in spec.edges
         ),
         on_commit=spec.on_commit,
@@ -101,7 +101,7 @@ def _draft_of(spec: pipeline.Pipeline, webhook_secrets: Mapping[str, str]) -> Pi
     )
 
 
-def _stage(stage: pipeline.Stage) -> StageDraft:
+def _stage_draft(stage: pipeline.Stage) -> StageDraft:
     return StageDraft(
         stage.name,
         () if stage.selector else stage.services,
@@ -109,9 +109,9 @@ def _stage(stage: pipeline.Stage) -> StageDraft:
         stage.rollout,
         stage.verification,
         stage.git,
-        _gate(stage.workflow) if stage.workflow else None,
+        _gate_draft(stage.workflow) if stage.workflow else None,
     )
 
 
-def _gate(gate: pipeline.Gate) -> GateDraft:
+def _gate_draft(gate: pipeline.Gate) -> GateDraft:
     return GateDraft(gate.name, gate.rule, gate.patience)

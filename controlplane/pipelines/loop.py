@@ -59,58 +59,62 @@ class PipelineLoop(BackgroundLoop):
         work: dict[str, JobWork] = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
-            FOLLOW_REQUEST: promotions.follow,
+            FOLLOW_REQUEST: promotions.follow_request,
             WRITE: triggers.write,
             TRIGGER: triggers.poll,
             CHECK: checks.run,
             TICK: promotions.tick,
-            CLEAN_UP: promotions.tidy,
+            CLEAN_UP: promotions.clean_up,
         }
         self._swept_at, self._sweeps = context.clock.now(), 0
         self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
-        self._advances = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
+        self._advance_queue = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
         self._touched: set[str] = set()
         self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, context.clock)
-        self._hints = WorkQueue("hint", self._hint, self.tasks, context.clock)
+        self._changed_repositories = WorkQueue(
+            "hint", self._check_merges, self.tasks, context.clock
+        )
 
     async def start(self) -> None:
         """Starts in the background: follows changes, and sweeps all pipelines now and
         periodically."""
-        self._context.manifests.on_state(lambda state: self._hints.add(state.repository_id))
-        self.tasks.forever("wakes", self._follow())
+        self._context.manifests.on_state(
+            lambda state: self._changed_repositories.add(state.repository_id)
+        )
+        self.tasks.forever("wakes", self._follow_bus())
         self._jobs.start()
         self._every(_SWEEP_SECONDS, "sweep", self._sweep)
 
-    async def _hint(self, repository_id: str) -> None:
+    async def _check_merges(self, repository_id: str) -> None:
         """Wakes pipelines that wait for a merge in a changed repository."""
-        for pipeline in self._promotions.waiting(repository_id):
+        for pipeline in self._promotions.pipelines_awaiting_merge(repository_id):
             await self._promotions.repository_changed(pipeline, repository_id)
 
     async def _sweep(self) -> None:
         """Covers missed events: pipelines with recent changes, and periodically all."""
-        begun, whole = self._clock.now(), self._sweeps % _SWEEPS_OF_ALL == 0
-        if whole:
-            await self._pipelines.forget()
-        for pipeline in await (self._all() if whole else self._lately()):
-            self._advances.add(pipeline)
-        self._swept_at = begun
+        started_at, is_full = self._clock.now(), self._sweeps % _SWEEPS_OF_ALL == 0
+        if is_full:
+            await self._pipelines.delete_old_events()
+        for pipeline in await (self._all_pipelines() if is_full else self._recently_changed()):
+            self._advance_queue.add(pipeline)
+        self._swept_at = started_at
         self._sweeps += 1
 
-    async def _lately(self) -> list[str]:
+    async def _recently_changed(self) -> list[str]:
         changed = await self._pipelines.pipelines_changed_since(self._swept_at - _OVERLAP)
         return sorted({*changed, *await self._pipelines.pipelines_with_selectors()})
 
-    async def _all(self) -> list[str]:
+    async def _all_pipelines(self) -> list[str]:
         async with self._context.store.read() as tx:
             return [row.id for row in await tx[PipelineStore].all()]
 
-    async def _follow(self) -> None:
+    async def _follow_bus(self) -> None:
         async for topic, key in self._context.bus.subscribe(
             SERVICE, PIPELINE, CLUSTER_JOB, GENERATORS, LOST_WAKES
         ):
             if topic == LOST_WAKES or (topic, key) == (GENERATORS, ""):
-                for pipeline in await retry_forever("sweep", self._all, self._clock):
-                    self._advances.add(pipeline)
+                for pipeline in await retry_forever("sweep", self._all_pipelines, self._clock):
+                    self._advance_queue.add(pipeline)
                 self._jobs.wake()
             elif topic == SERVICE:
                 self._touched.add(key)
@@ -118,7 +122,7 @@ class PipelineLoop(BackgroundLoop):
             elif topic == CLUSTER_JOB:
                 await self._advance_for_job(key)
             elif topic == PIPELINE:
-                self._advances.add(key)
+                self._advance_queue.add(key)
                 self._jobs.wake()
 
     async def _advance_touched(self, key: str) -> None:
@@ -126,12 +130,12 @@ class PipelineLoop(BackgroundLoop):
         touched = set(islice(self._touched, _MAX_TOUCHED))
         self._touched -= touched
         try:
-            pipelines = await self._pipelines.touched(touched)
+            pipelines = await self._pipelines.pipelines_of_services(touched)
         except TowlineError:
             self._touched |= touched
             raise
         for pipeline in pipelines:
-            self._advances.add(pipeline)
+            self._advance_queue.add(pipeline)
         if self._touched:
             self._touched_queue.add(key)
 
@@ -139,4 +143,4 @@ class PipelineLoop(BackgroundLoop):
         find = partial(self._pipelines.pipeline_of_job, id)
         pipeline = await retry_forever("job", find, self._clock)
         if pipeline is not None:
-            self._advances.add(pipeline)
+            self._advance_queue.add(pipeline)

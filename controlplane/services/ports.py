@@ -304,7 +304,7 @@ class ServiceParts:
     """Conflict: the cluster is frozen, or a generator manages a changed field."""
     deletion_checks: Sequence[Callable[[Transaction, Service], Awaitable[None]]]
     """Conflict: a generator would create the service again, or others import its values."""
-    pipeline_of: Callable[[Transaction, str], Awaitable[str | None]]
+    promoting_pipeline_name: Callable[[Transaction, str], Awaitable[str | None]]
     """Returns the name of the pipeline that sets the commits of a service, by id."""
     prefetch: Callable[[Transaction, Collection[str]], Awaitable[None]]
     """Reads the data for checks of many services, by id, with one query."""

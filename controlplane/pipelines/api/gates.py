@@ -107,9 +107,9 @@ class PipelineGateType(Output[GateState]):
     @strawberry.field
     async def measured(self, info: Info) -> list[GateMeasurement]:
         """Results of metric queries, newest last. Limit: 240."""
-        if not any(isinstance(rule, MetricRule) for rule in self.rule.parts()):
+        if not any(isinstance(rule, MetricRule) for rule in self.rule.leaf_rules()):
             return []
-        return GateMeasurement.of_each(await info.context[Pipelines].measured(self.id))
+        return GateMeasurement.of_each(await info.context[Pipelines].measurements(self.id))
 
 
 def gate_type(gate: pipeline.Gate, state: GateState) -> PipelineGateType:
@@ -192,13 +192,13 @@ def _workflow(steps: Iterable[PipelineStepAttributes]) -> WorkflowRule:
 def _settings(rule: GateRule, patience: Patience) -> JsonObject:
     """Returns the settings of a rule with the field names of its input."""
     if isinstance(rule, WorkflowRule):
-        own: JsonObject = {"steps": [_step(step) for step in rule.steps]}
+        settings: JsonObject = {"steps": [_step(step) for step in rule.steps]}
     else:
-        own = settings_of_kind(rule)
-    return own | settings_json(patience)
+        settings = settings_of_kind(rule)
+    return settings | settings_json(patience)
 
 
 def _step(step: Step) -> JsonObject:
-    after = {"after": list(step.after)} if step.after else {}
-    own = {"name": step.name, "type": step.rule.kind}
-    return {**own, **after, **_settings(step.rule, step.patience)}
+    predecessors = {"after": list(step.after)} if step.after else {}
+    settings = {"name": step.name, "type": step.rule.kind}
+    return {**settings, **predecessors, **_settings(step.rule, step.patience)}

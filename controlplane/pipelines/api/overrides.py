@@ -24,7 +24,7 @@ _DENIED = ResourceFields(
 
 @strawberry.type
 class PipelineOverrideQuery:
-    denied_revisions = _DENIED.all(ReleaseDecisions.refused)
+    denied_revisions = _DENIED.all(ReleaseDecisions.denied_revisions)
     """Denied commits and digests."""
 
 
@@ -70,7 +70,7 @@ class PipelineOverrideMutation:
     Args:
         stage: Name of the stage.
     """
-    deny_revision = _DENIED.call(ReleaseDecisions.refuse)
+    deny_revision = _DENIED.call(ReleaseDecisions.deny_revision)
     """Denies a commit or digest to the services and pipelines of a project, or of all.
 
     Args:
@@ -78,7 +78,7 @@ class PipelineOverrideMutation:
         reason: Reason shown to users. Limit: 1,000 characters.
         project_id: ID of the project. Default: all projects.
     """
-    allow_revision = _DENIED.call(ReleaseDecisions.lift)
+    allow_revision = _DENIED.call(ReleaseDecisions.allow_revision)
     """Allows a denied commit or digest again.
 
     Args:

@@ -212,7 +212,7 @@ class PipelineType:
             stages=list(stages.values()),
             edges=[_edge(view, edge, stages) for edge in view.spec.edges],
             history=[
-                PipelineEventType.of(entry, place=_place(view, entry.place))
+                PipelineEventType.of(entry, place=_place_name(view, entry.place))
                 for entry in view.state.history
             ],
             on_commit=view.spec.on_commit,
@@ -241,7 +241,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         service_names=list(stage.selector.names) if stage.selector else [],
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, state),
-        silent=_silent(view, state.silence),
+        silent=_silent_services(view, state.silence),
         verification_seconds=stage.verification.soak_s if stage.verification else None,
         verification=ServiceVerification.of_optional(stage.verification),
         git=settings_of(stage.git),
@@ -263,7 +263,7 @@ def _rollout(stage: pipeline.Stage, state: StageState) -> StageRollout:
     )
 
 
-def _silent(view: PipelineView, silence: StageSilence) -> list[SilentStageService]:
+def _silent_services(view: PipelineView, silence: StageSilence) -> list[SilentStageService]:
     return [
         SilentStageService(service=_service(view, view.services[id]).service, left_out=left_out)
         for ids, left_out in ((silence.left_out, True), (silence.waits_for, False))
@@ -286,14 +286,14 @@ def _edge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],
         to=stages[edge.target],
-        gates=[gate_type(gate, _state(gate, candidate)) for gate in edge.gates],
+        gates=[gate_type(gate, _gate_state(gate, candidate)) for gate in edge.gates],
         release=_release(view, candidate.release) if candidate else None,
-        reason=_reason(candidate),
+        reason=_wait_reason(candidate),
         digests=_revisions(rendered),
     )
 
 
-def _reason(candidate: WaitingRelease | None) -> str:
+def _wait_reason(candidate: WaitingRelease | None) -> str:
     if candidate is None:
         return ""
     if candidate.refusal is not None:
@@ -301,7 +301,7 @@ def _reason(candidate: WaitingRelease | None) -> str:
     return candidate.render_error or candidate.reason
 
 
-def _state(gate: pipeline.Gate, candidate: WaitingRelease | None) -> GateState:
+def _gate_state(gate: pipeline.Gate, candidate: WaitingRelease | None) -> GateState:
     return candidate.gates.get(gate.id, GateState()) if candidate else GateState()
 
 
@@ -310,7 +310,7 @@ def _release(view: PipelineView, id: ReleaseId | None) -> ReleaseType | None:
     return ReleaseType.of(release, release=release) if release is not None else None
 
 
-def _place(view: PipelineView, id: str) -> str:
+def _place_name(view: PipelineView, id: str) -> str:
     """Returns the name of a stage, edge or gate."""
     for stage in view.spec.stages:
         if stage.id == id:
@@ -427,6 +427,6 @@ PIPELINES = ResourceFields("pipeline", Pipelines, PipelineType, each(PipelineTyp
 """Fields of the API that return pipelines."""
 
 
-def digests_of(given: list[DigestAttributes]) -> dict[ServiceId, str]:
+def digests_of(entries: list[DigestAttributes]) -> dict[ServiceId, str]:
     """Returns digests by service."""
-    return {ServiceId(entry.service_id): entry.digest for entry in given}
+    return {ServiceId(entry.service_id): entry.digest for entry in entries}

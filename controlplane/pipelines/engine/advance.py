@@ -29,15 +29,15 @@ def advance(draft: StateDraft) -> None:
             check_verification(draft, stage)
         wake_for_silence(draft, stage)
         for edge in edges:
-            _queue(draft, edge)
+            _queue_release(draft, edge)
             evaluate_edge(draft, edge)
         if edges:
-            _enter(draft, stage, edges)
+            _enter_stage(draft, stage, edges)
             continue_rollout(draft, stage)
             follow_change(draft, stage)
 
 
-def _queue(draft: StateDraft, edge: StageEdge) -> None:
+def _queue_release(draft: StateDraft, edge: StageEdge) -> None:
     """Puts the release of the source stage before the edge, unless the target stage has had it."""
     release = draft.stage(edge.source).release
     waiting = draft.candidates.get(edge.id)
@@ -51,8 +51,8 @@ def _queue(draft: StateDraft, edge: StageEdge) -> None:
     _request_render(draft, edge)
 
 
-def _is_newer(draft: StateDraft, release: ReleaseId, than: ReleaseId | None) -> bool:
-    return than is None or draft.releases[release].number > draft.releases[than].number
+def _is_newer(draft: StateDraft, release: ReleaseId, current: ReleaseId | None) -> bool:
+    return current is None or draft.releases[release].number > draft.releases[current].number
 
 
 def _request_render(draft: StateDraft, edge: StageEdge) -> None:
@@ -68,25 +68,25 @@ def _request_render(draft: StateDraft, edge: StageEdge) -> None:
         draft.emit(RenderStage(key, stage, release, draft.releases[release].commits))
 
 
-def _enter(draft: StateDraft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
+def _enter_stage(draft: StateDraft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
     """Starts the release for which all edges into the stage are open, if any."""
-    waiting = [draft.candidates.get(edge.id) for edge in edges]
-    first = waiting[0]
+    candidates = [draft.candidates.get(edge.id) for edge in edges]
+    first = candidates[0]
     if first is None or any(
-        candidate is None or candidate.release != first.release for candidate in waiting
+        candidate is None or candidate.release != first.release for candidate in candidates
     ):
-        return _set_reason(draft, edges, "has not arrived on every edge into the stage")
-    if any(candidate.reason for candidate in waiting if candidate is not None):
-        return _set_reason(draft, edges, "waiting at another edge into the stage")
-    if why := _closed(draft, stage):
-        return _set_reason(draft, edges, why)
-    attempt = max(candidate.attempt for candidate in waiting if candidate is not None)
-    _promote(draft, stage, first.release, attempt)
+        return _set_wait_reason(draft, edges, "has not arrived on every edge into the stage")
+    if any(candidate.reason for candidate in candidates if candidate is not None):
+        return _set_wait_reason(draft, edges, "waiting at another edge into the stage")
+    if reason := _closed_reason(draft, stage):
+        return _set_wait_reason(draft, edges, reason)
+    attempt = max(candidate.attempt for candidate in candidates if candidate is not None)
+    _start_rollout(draft, stage, first.release, attempt)
     for edge in edges:
         del draft.candidates[edge.id]
 
 
-def _closed(draft: StateDraft, stage: Stage) -> str | None:
+def _closed_reason(draft: StateDraft, stage: Stage) -> str | None:
     """Returns the reason why the stage accepts no release now."""
     state = draft.stage(stage.id)
     if draft.paused is not None:
@@ -99,25 +99,25 @@ def _closed(draft: StateDraft, stage: Stage) -> str | None:
     return None
 
 
-def _set_reason(draft: StateDraft, edges: Iterable[StageEdge], reason: str) -> None:
+def _set_wait_reason(draft: StateDraft, edges: Iterable[StageEdge], reason: str) -> None:
     for edge in edges:
         candidate = draft.candidates.get(edge.id)
         if candidate is not None and not candidate.reason:
             draft.change_candidate(edge.id, reason=reason)
 
 
-def _promote(draft: StateDraft, stage: Stage, release: ReleaseId, attempt: int) -> None:
+def _start_rollout(draft: StateDraft, stage: Stage, release: ReleaseId, attempt: int) -> None:
     state = draft.stage(stage.id)
     revisions = state.rendered[release]
     if changes_nothing(state, revisions):
         key = f"promote/{stage.id}/{release}/{attempt}/{state.batches}"
         draft.emit(Promote(key, stage.id, release, revisions))
-        entered = replace(state, release=release, revisions=revisions, attempt=attempt)
+        new_state = replace(state, release=release, revisions=revisions, attempt=attempt)
         if state.good_release == state.release:
-            entered = replace(entered, good_release=release, good=revisions)
-        entered = replace(entered, batches=state.batches + 1, change=None)
+            new_state = replace(new_state, good_release=release, good=revisions)
+        new_state = replace(new_state, batches=state.batches + 1, change=None)
     else:
-        entered = StageState(
+        new_state = StageState(
             release=release,
             revisions=revisions,
             attempt=attempt,
@@ -127,5 +127,5 @@ def _promote(draft: StateDraft, stage: Stage, release: ReleaseId, attempt: int) 
             good=state.good,
             rendered=state.rendered,
         )
-    draft.put_stage(stage.id, replace(entered, entered_at=draft.now))
+    draft.put_stage(stage.id, replace(new_state, entered_at=draft.now))
     draft.record(stage.id, release, "promoted")

@@ -42,7 +42,7 @@ def state_from_json(data: JsonMapping) -> PipelineState:
         return PipelineState()
     if data.get("version") != STATE_VERSION:
         raise Invalid(f"a pipeline state of version {data.get('version')} cannot be read")
-    return _build(_STATE, data.get("state"))
+    return _validate(_STATE, data.get("state"))
 
 
 def pipeline_to_json(pipeline: Pipeline) -> JsonObject:
@@ -54,45 +54,45 @@ def pipeline_from_json(data: JsonMapping) -> Pipeline:
     """Decodes the result of `pipeline_to_json` without validating it again. Raises Invalid for
     anything else.
     """
-    return _build(_PIPELINE, data)
+    return _validate(_PIPELINE, data)
 
 
 def event_to_json(event: Event) -> JsonObject:
     """Returns the JSON form of an event."""
-    return _typed(_EVENTS, event)
+    return _to_typed_json(_EVENTS, event)
 
 
 def event_from_json(data: JsonMapping) -> Event:
     """Decodes the result of `event_to_json`. Raises Invalid for anything else."""
-    return _untyped(_EVENTS, data)
+    return _from_typed_json(_EVENTS, data)
 
 
 def effect_to_json(effect: Effect) -> JsonObject:
     """Returns the JSON form of an effect."""
-    return _typed(_EFFECTS, effect)
+    return _to_typed_json(_EFFECTS, effect)
 
 
 def effect_from_json(data: JsonMapping) -> Effect:
     """Decodes the result of `effect_to_json`. Raises Invalid for anything else."""
-    return _untyped(_EFFECTS, data)
+    return _from_typed_json(_EFFECTS, data)
 
 
-def _typed(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> JsonObject:
+def _to_typed_json(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> JsonObject:
     name = type(value).__name__
     return {"type": name, **adapters[name].dump_python(value, mode="json")}
 
 
-def _untyped(adapters: Mapping[str, TypeAdapter], data: JsonMapping) -> Any:
+def _from_typed_json(adapters: Mapping[str, TypeAdapter], data: JsonMapping) -> Any:
     adapter = adapters.get(data.get("type", ""))
     if adapter is None:
         raise Invalid("neither event nor effect of a pipeline")
-    return _build(adapter, {key: value for key, value in data.items() if key != "type"})
+    return _validate(adapter, {key: value for key, value in data.items() if key != "type"})
 
 
-def _build(adapter: TypeAdapter, data: object) -> Any:
+def _validate(adapter: TypeAdapter, data: object) -> Any:
     try:
         return adapter.validate_python(data, context=_KINDS)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise Invalid(first["msg"], field=place or None) from None
+        path = ".".join(str(part) for part in first["loc"])
+        raise Invalid(first["msg"], field=path or None) from None

@@ -29,24 +29,24 @@ from controlplane.pipelines.model.state import (
 )
 
 
-def approved(draft: StateDraft, event: Approved) -> None:
+def on_approved(draft: StateDraft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
     context = find_waiting(draft, event.gate, event.digests)
     if isinstance(context, str):
-        return draft.note(context)
+        return draft.emit_ignored(context)
     problem = approval_problem(context.gate.rule, context.state, event)
     if problem:
-        return draft.note(problem)
-    given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
-    save_gate_state(draft, context, approvals=(*context.state.approvals, given))
+        return draft.emit_ignored(problem)
+    approval = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
+    save_gate_state(draft, context, approvals=(*context.state.approvals, approval))
     draft.record(context.gate.id, context.release, f"approved: {event.comment}", event.actor)
 
 
-def rejected(draft: StateDraft, event: ReleaseRejected) -> None:
+def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
     context = find_waiting(draft, event.gate, event.digests)
     if isinstance(context, str):
-        return draft.note(context)
+        return draft.emit_ignored(context)
     gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
     if gate in draft.pipeline.workflow:
         save_gate_state(draft, context, status=GateStatus.CLOSED, reason=clip(reason))
@@ -57,16 +57,20 @@ def rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     draft.notify(Topic.REFUSED, gate, context.release, str(context.attempt), reason)
 
 
-def superseded(draft: StateDraft, event: Superseded) -> None:
+def on_superseded(draft: StateDraft, event: Superseded) -> None:
     """Removes a release from a stage's queue, or marks that the stage no longer runs it."""
     text = f"withdrawn by {event.actor}: {event.reason}"
-    queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
-    for edge in queued:
+    queued_edges = [
+        e for e, c in draft.waiting_edges(event.stage, event.release) if c.refusal is None
+    ]
+    for edge in queued_edges:
         refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(text))
         draft.change_candidate(edge.id, refusal=refusal)
     state = draft.stage(event.stage)
-    entered = state.release == event.release and bool(state.revisions) and _is_later(draft, event)
-    if entered:
+    has_entered = (
+        state.release == event.release and bool(state.revisions) and _is_after_first(draft, event)
+    )
+    if has_entered:
         draft.change_stage(
             event.stage,
             revisions={},
@@ -77,64 +81,64 @@ def superseded(draft: StateDraft, event: Superseded) -> None:
             verified=False,
             settled=False,
         )
-    if not queued and not entered:
-        return draft.note(f"there is no release {event.release} to withdraw from the stage")
+    if not queued_edges and not has_entered:
+        return draft.emit_ignored(f"there is no release {event.release} to withdraw from the stage")
     draft.record(event.stage, event.release, text, event.actor)
 
 
-def retried(draft: StateDraft, event: Retried) -> None:
+def on_retried(draft: StateDraft, event: Retried) -> None:
     """Evaluates all gates of a refused release again, or promotes a failed release again."""
-    again = [
+    stopped_edges = [
         (edge, candidate)
-        for edge, candidate in draft.waiting(event.stage, event.release)
+        for edge, candidate in draft.waiting_edges(event.stage, event.release)
         if candidate.refusal or candidate.render_error
     ]
-    for edge, candidate in again:
+    for edge, candidate in stopped_edges:
         draft.candidates[edge.id] = WaitingRelease(candidate.release, candidate.attempt + 1)
     state = draft.stage(event.stage)
-    failed = state.release == event.release and state.health == Health.FAILED
-    if failed and state.revisions and _is_later(draft, event):
+    has_failed = state.release == event.release and state.health == Health.FAILED
+    if has_failed and state.revisions and _is_after_first(draft, event):
         return _promote_again(draft, event)
-    refused = state.workflow is not None and state.workflow.status is GateStatus.CLOSED
-    if failed and refused:
+    workflow_failed = state.workflow is not None and state.workflow.status is GateStatus.CLOSED
+    if has_failed and workflow_failed:
         draft.change_stage(event.stage, attempt=state.attempt + 1, workflow=None)
-    elif not again:
-        return draft.note(f"release {event.release} was neither refused nor failed there")
+    elif not stopped_edges:
+        return draft.emit_ignored(f"release {event.release} was neither refused nor failed there")
     draft.record(event.stage, event.release, "retry requested", event.actor)
 
 
-def revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
+def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
     """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
-        return draft.note(f"{event.revision} is already denied")
+        return draft.emit_ignored(f"{event.revision} is already denied")
     draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
     for stage, state in draft.stages():
-        running = draft.denied_reason(state.revisions.values())
-        if state.release is not None and running:
-            draft.notify(Topic.REFUSED, stage, state.release, event.revision, running)
+        denied_reason = draft.denied_reason(state.revisions.values())
+        if state.release is not None and denied_reason:
+            draft.notify(Topic.REFUSED, stage, state.release, event.revision, denied_reason)
 
 
-def denial_removed(draft: StateDraft, event: DenialRemoved) -> None:
+def on_denial_removed(draft: StateDraft, event: DenialRemoved) -> None:
     """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
-        return draft.note(f"{event.revision} is not denied")
+        return draft.emit_ignored(f"{event.revision} is not denied")
     draft.record("", None, f"{event.revision} no longer denied", event.actor)
 
 
-def paused(draft: StateDraft, event: Paused) -> None:
+def on_paused(draft: StateDraft, event: Paused) -> None:
     """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
-        return draft.note(draft.paused)
+        return draft.emit_ignored(draft.paused)
     reason = f": {event.reason}" if event.reason else ""
     draft.paused = clip(f"paused by {event.actor}{reason}")
     draft.record("", None, f"paused{reason}", event.actor)
 
 
-def resumed(draft: StateDraft, event: Resumed) -> None:
+def on_resumed(draft: StateDraft, event: Resumed) -> None:
     """Resumes the pipeline."""
     if draft.paused is None:
-        return draft.note("the pipeline is not paused")
+        return draft.emit_ignored("the pipeline is not paused")
     draft.paused = None
     draft.record("", None, "resumed", event.actor)
 
@@ -174,16 +178,16 @@ def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str 
     return None
 
 
-def _is_later(draft: StateDraft, event: Superseded | Retried) -> bool:
-    """Returns a stage that the pipeline promotes to; the first stage follows git instead."""
+def _is_after_first(draft: StateDraft, event: Superseded | Retried) -> bool:
+    """Returns whether the pipeline promotes to the stage; the first one follows git instead."""
     return event.stage != draft.pipeline.first.id
 
 
 def _promote_again(draft: StateDraft, event: Retried) -> None:
     if draft.paused is not None:
-        return draft.note(draft.paused)
-    bad = draft.denied_reason(draft.stage(event.stage).revisions.values())
-    if bad:
-        return draft.note(bad)
+        return draft.emit_ignored(draft.paused)
+    denied_reason = draft.denied_reason(draft.stage(event.stage).revisions.values())
+    if denied_reason:
+        return draft.emit_ignored(denied_reason)
     restart_rollout(draft, draft.pipeline.stage[event.stage])
     draft.record(event.stage, event.release, "promoted again", event.actor)

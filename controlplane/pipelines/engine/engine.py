@@ -29,46 +29,46 @@ def step(
 ) -> tuple[PipelineState, tuple[Effect, ...]]:
     """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
     draft = StateDraft(pipeline, state, now)
-    _TAKE[type(event)](draft, event)
+    _HANDLERS[type(event)](draft, event)
     advance(draft)
     return draft.finish()
 
 
-def _tick(_: StateDraft, __: events.Tick) -> None:
+def _on_tick(_: StateDraft, __: events.Tick) -> None:
     """Time has passed; the evaluation that follows every event does all the work."""
 
 
-_TAKE: dict[type, Callable[[StateDraft, Any], None]] = {
-    events.StageObserved: reports.stage_observed,
-    events.Started: starting.started,
-    events.TriggerFound: starting.found,
-    events.FindingWritten: starting.found_written,
-    events.FindingFailed: starting.found_failed,
-    events.StageRendered: reports.rendered,
-    events.StageRenderFailed: reports.render_failed,
-    events.ServicesHealth: reports.services_health,
-    events.PromotionFailed: reports.promotion_failed,
-    events.VerificationFailed: reports.verification_failed,
-    events.Changed: git_merge.changed,
-    events.ChangeHinted: git_merge.hinted,
-    events.BaseMoved: git_merge.base_moved,
-    events.Frozen: reports.frozen,
-    events.ClustersSilent: silence.clusters_silent,
-    events.Budgeted: reports.budgeted,
-    events.CheckStarted: reports.check_started,
-    events.CheckAnswered: reports.check_answered,
-    events.ExternallyAnswered: overrides.externally_answered,
-    events.ApproversLeft: overrides.approvers_left,
-    events.Skipped: overrides.skipped,
-    events.Aborted: overrides.aborted,
-    events.Lifted: overrides.lifted,
-    events.Approved: decisions.approved,
-    events.ReleaseRejected: decisions.rejected,
-    events.Superseded: decisions.superseded,
-    events.Retried: decisions.retried,
-    events.RevisionDenied: decisions.revision_denied,
-    events.DenialRemoved: decisions.denial_removed,
-    events.Paused: decisions.paused,
-    events.Resumed: decisions.resumed,
-    events.Tick: _tick,
+_HANDLERS: dict[type, Callable[[StateDraft, Any], None]] = {
+    events.StageObserved: reports.on_stage_observed,
+    events.Started: starting.on_started,
+    events.TriggerFound: starting.on_trigger_found,
+    events.FindingWritten: starting.on_finding_written,
+    events.FindingFailed: starting.on_finding_failed,
+    events.StageRendered: reports.on_stage_rendered,
+    events.StageRenderFailed: reports.on_stage_render_failed,
+    events.ServicesHealth: reports.on_services_health,
+    events.PromotionFailed: reports.on_promotion_failed,
+    events.VerificationFailed: reports.on_verification_failed,
+    events.Changed: git_merge.on_changed,
+    events.ChangeHinted: git_merge.on_change_hinted,
+    events.BaseMoved: git_merge.on_base_moved,
+    events.Frozen: reports.on_frozen,
+    events.ClustersSilent: silence.on_clusters_silent,
+    events.Budgeted: reports.on_budgeted,
+    events.CheckStarted: reports.on_check_started,
+    events.CheckAnswered: reports.on_check_answered,
+    events.ExternallyAnswered: overrides.on_externally_answered,
+    events.ApproversLeft: overrides.on_approvers_left,
+    events.Skipped: overrides.on_skipped,
+    events.Aborted: overrides.on_aborted,
+    events.Lifted: overrides.on_lifted,
+    events.Approved: decisions.on_approved,
+    events.ReleaseRejected: decisions.on_release_rejected,
+    events.Superseded: decisions.on_superseded,
+    events.Retried: decisions.on_retried,
+    events.RevisionDenied: decisions.on_revision_denied,
+    events.DenialRemoved: decisions.on_denial_removed,
+    events.Paused: decisions.on_paused,
+    events.Resumed: decisions.on_resumed,
+    events.Tick: _on_tick,
 }

@@ -26,17 +26,17 @@ def advance_steps(
     inputs = GateInputs(source, context.digests, context.state.approvals, draft.now)
     verdict = approval.evaluate(inputs) if approval else None
     content = fingerprint(context.render or {})
-    base = f"check/{context.gate.id}/{context.release}/{context.attempt}/{content}"
+    key_prefix = f"check/{context.gate.id}/{context.release}/{context.attempt}/{content}"
     approved = verdict is not None and verdict.status is GateStatus.OPEN
     steps = context.gate.rule.steps_with(context.gate.patience)
-    now = evaluate_steps(steps, context.state.checks, base, draft.now, approved=approved)
-    _request_checks(draft, context, now)
-    checks = dict(now.states)
-    if now.failed is not None:
-        return GateVerdict(GateStatus.CLOSED, now.failed), checks
-    if now.passed:
+    progress = evaluate_steps(steps, context.state.checks, key_prefix, draft.now, approved=approved)
+    _request_checks(draft, context, progress)
+    checks = dict(progress.states)
+    if progress.failed is not None:
+        return GateVerdict(GateStatus.CLOSED, progress.failed), checks
+    if progress.passed:
         return GateVerdict(GateStatus.OPEN, "all steps passed"), checks
-    return GateVerdict(GateStatus.RUNNING, now.reason), checks
+    return GateVerdict(GateStatus.RUNNING, progress.reason), checks
 
 
 def apply_timeout(
@@ -50,12 +50,12 @@ def apply_timeout(
     until = (state.since or draft.now) + timedelta(seconds=seconds)
     if draft.now >= until:
         return GateVerdict(GateStatus.CLOSED, f"not decided within {seconds} s: {verdict.reason}")
-    draft.wake(until)
+    draft.wake_at(until)
     return verdict
 
 
-def _request_checks(draft: StateDraft, context: GateContext, now: StepProgress) -> None:
-    for request in now.requests:
+def _request_checks(draft: StateDraft, context: GateContext, progress: StepProgress) -> None:
+    for request in progress.requests:
         if isinstance(request.step.rule, CheckRule):
             draft.emit(
                 RunCheck(
@@ -71,5 +71,5 @@ def _request_checks(draft: StateDraft, context: GateContext, now: StepProgress) 
                     inputs=request.inputs,
                 )
             )
-    for wake in now.wakes:
-        draft.wake(wake)
+    for wake in progress.wakes:
+        draft.wake_at(wake)

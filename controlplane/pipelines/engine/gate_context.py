@@ -40,11 +40,11 @@ def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> G
     `unsettled` includes workflows of stages whose services are no longer healthy.
     """
     if id in draft.pipeline.workflow:
-        return _within(draft, id, unsettled=unsettled)
-    found = draft.pipeline.gate.get(id)
-    if found is None:
+        return _workflow_context(draft, id, unsettled=unsettled)
+    edge_and_gate = draft.pipeline.gate.get(id)
+    if edge_and_gate is None:
         return f"gate {id} does not exist"
-    edge, gate = found
+    edge, gate = edge_and_gate
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
         return f"no release is waiting at gate {gate.name}"
@@ -65,12 +65,12 @@ def save_gate_state(draft: StateDraft, context: GateContext, **changes: object) 
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 
-def _within(draft: StateDraft, id: GateId, *, unsettled: bool) -> GateContext | str:
+def _workflow_context(draft: StateDraft, id: GateId, *, unsettled: bool) -> GateContext | str:
     stage, gate = draft.pipeline.workflow[id]
     stage_state = draft.stage(stage.id)
     state = stage_state.workflow or GateState()
-    asks = stage_state.settled or (unsettled and not stage_state.stopped)
-    if stage_state.release is None or not asks or state.status is not GateStatus.RUNNING:
+    is_settled = stage_state.settled or (unsettled and not stage_state.stopped)
+    if stage_state.release is None or not is_settled or state.status is not GateStatus.RUNNING:
         return f"the workflow of {stage.name} is not running now"
     return GateContext(
         gate, stage.id, stage_state.release, stage_state.attempt, state, stage_state.revisions

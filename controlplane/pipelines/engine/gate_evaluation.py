@@ -29,20 +29,20 @@ def evaluate_edge(draft: StateDraft, edge: StageEdge) -> None:
     render = draft.render_of(edge.target, candidate.release)
     blocker = _blocker(draft, edge, candidate, render)
     evaluation = _Evaluation(draft, edge, candidate, render or {})
-    gates = {gate.id: evaluation.state_of(gate, blocker) for gate in edge.gates}
-    closed = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
-    reason = blocker or (f"waiting for {', '.join(closed)}" if closed else "")
+    gates = {gate.id: evaluation.next_state(gate, blocker) for gate in edge.gates}
+    closed_names = [g.name for g in edge.gates if gates[g.id].status != GateStatus.OPEN]
+    reason = blocker or (f"waiting for {', '.join(closed_names)}" if closed_names else "")
     draft.change_candidate(edge.id, gates=gates, reason=clip(reason))
-    failed = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
-    if failed and blocker is None:
-        reject_release(draft, edge, failed[0], gates[failed[0].id].reason)
+    failed_gates = [g for g in edge.gates if gates[g.id].status == GateStatus.CLOSED]
+    if failed_gates and blocker is None:
+        reject_release(draft, edge, failed_gates[0], gates[failed_gates[0].id].reason)
         evaluate_edge(draft, edge)
 
 
-def reject_release(draft: StateDraft, edge: StageEdge, gate: Gate, why: str) -> None:
+def reject_release(draft: StateDraft, edge: StageEdge, gate: Gate, gate_reason: str) -> None:
     """Stops the release after a gate refused it, until it is retried or a newer one arrives."""
     candidate = draft.candidates[edge.id]
-    reason = clip(f"{gate.name} failed: {why}")
+    reason = clip(f"{gate.name} failed: {gate_reason}")
     refusal = ReleaseRefusal("towline", draft.now, reason, gate.id)
     draft.change_candidate(edge.id, refusal=refusal, reason=reason)
     draft.record(gate.id, candidate.release, reason)
@@ -83,38 +83,38 @@ class _Evaluation:
     candidate: WaitingRelease
     render: Revisions
 
-    def state_of(self, gate: Gate, blocker: str | None) -> GateState:
+    def next_state(self, gate: Gate, blocker: str | None) -> GateState:
         """Returns the new state of a gate; `blocker` is the reason why none may open."""
         before, refusal = self.candidate.gates.get(gate.id, GateState()), self.candidate.refusal
         if blocker is not None:
             is_refused = refusal is not None and refusal.gate == gate.id
             status = GateStatus.CLOSED if is_refused else GateStatus.PENDING
             return replace(before, status=status, reason=clip(blocker))
-        after = self._decided(gate, before)
-        self._announce(gate, before, after)
+        after = self._evaluate(gate, before)
+        self._announce_change(gate, before, after)
         return after
 
-    def _decided(self, gate: Gate, before: GateState) -> GateState:
+    def _evaluate(self, gate: Gate, before: GateState) -> GateState:
         draft, render, source = self.draft, self.render, self.draft.stage(self.edge.source)
         if before.skipped:
             return replace(before, status=GateStatus.OPEN, reason=before.skipped)
         if changes_nothing(draft.stage(self.edge.target), render):
             reason = "no changes in the next stage"
             return replace(before, status=GateStatus.OPEN, reason=reason)
-        begun = replace(before, since=before.since or draft.now)
+        started = replace(before, since=before.since or draft.now)
         inputs = GateInputs(source, digests_of(render), before.approvals, draft.now)
         if gate.rule.steps_with(gate.patience):
             release, attempt = self.candidate.release, self.candidate.attempt
-            context = GateContext(gate, self.edge.target, release, attempt, begun, render)
+            context = GateContext(gate, self.edge.target, release, attempt, started, render)
             verdict, checks = advance_steps(draft, context, inputs.source)
         else:
             verdict, checks = gate.rule.evaluate(inputs), before.checks
         if verdict.wake is not None:
-            draft.wake(verdict.wake)
-        verdict = apply_timeout(draft, gate, begun, verdict)
-        return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
+            draft.wake_at(verdict.wake)
+        verdict = apply_timeout(draft, gate, started, verdict)
+        return replace(started, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
-    def _announce(self, gate: Gate, before: GateState, after: GateState) -> None:
+    def _announce_change(self, gate: Gate, before: GateState, after: GateState) -> None:
         release, content = self.candidate.release, fingerprint(self.render)
         if after.status == GateStatus.OPEN and before.status != GateStatus.OPEN:
             key = f"open/{gate.id}/{release}/{content}"

@@ -18,52 +18,56 @@ from controlplane.pipelines.model.state import (
 )
 from core.identity import ServiceId
 
-_FIRST_LOOK = 15
+_FIRST_INTERVAL_S = 15
 _MAX_INTERVAL_S = 300
 
 
-def changed(draft: StateDraft, event: Changed) -> None:
+def on_changed(draft: StateDraft, event: Changed) -> None:
     """Records the state of a release's change in git; the history mentions it once."""
     state = draft.stage(event.stage)
-    if not _by_git(draft, event.stage):
-        return draft.note("the stage is not promoted by git")
+    if not _is_promoted_by_git(draft, event.stage):
+        return draft.emit_ignored("the stage is not promoted by git")
     if state.release != event.release or not state.revisions:
-        return draft.note(f"the stage does not hold release {event.release}")
-    before, now = state.change, event.change
+        return draft.emit_ignored(f"the stage does not hold release {event.release}")
+    before, change = state.change, event.change
     if before is not None and before.state is GitChangeState.LANDED:
-        return draft.note(f"the release was already merged: {before}")
-    if before is not None and (before.state, before.number) == (now.state, now.number):
+        return draft.emit_ignored(f"the release was already merged: {before}")
+    if before is not None and (before.state, before.number) == (change.state, change.number):
         return None
-    looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
-    if looked.state is GitChangeState.OPEN:
-        looked = replace(looked, next_at=_next_check_time(draft, looked))
+    checked = replace(
+        change, looks=before.looks if before else 0, looked_at=draft.now, next_at=None
+    )
+    if checked.state is GitChangeState.OPEN:
+        checked = replace(checked, next_at=_next_check_time(draft, checked))
     revisions = state.revisions
-    if looked.state is GitChangeState.LANDED:
-        revisions = {id: replace(revision, commit=now.commit) for id, revision in revisions.items()}
+    if checked.state is GitChangeState.LANDED:
+        revisions = {
+            id: replace(revision, commit=change.commit) for id, revision in revisions.items()
+        }
         draft.change_stage(event.stage, wave_begun_at=draft.now)
-    draft.change_stage(event.stage, change=looked, revisions=revisions)
-    return draft.record(event.stage, event.release, str(now))
+    draft.change_stage(event.stage, change=checked, revisions=revisions)
+    return draft.record(event.stage, event.release, str(change))
 
 
-def hinted(draft: StateDraft, event: ChangeHinted) -> None:
+def on_change_hinted(draft: StateDraft, event: ChangeHinted) -> None:
     """Checks a waiting pull request now, unless that was done at this very moment."""
     for stage, state in tuple(draft.stages()):
-        change = _open(state)
+        change = _open_request(state)
         if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
             draft.change_stage(stage, change=replace(change, next_at=draft.now))
 
 
-def base_moved(draft: StateDraft, event: BaseMoved) -> None:
+def on_base_moved(draft: StateDraft, event: BaseMoved) -> None:
     """Moves the release back before the gates of its stage, where it is rendered and evaluated
     again.
     """
     state = draft.stage(event.stage)
-    if not _by_git(draft, event.stage):
-        return draft.note("the stage is not promoted by git")
+    if not _is_promoted_by_git(draft, event.stage):
+        return draft.emit_ignored("the stage is not promoted by git")
     if state.release != event.release or not state.promoting:
-        return draft.note(f"the stage is not rolling out {event.release}")
+        return draft.emit_ignored(f"the stage is not rolling out {event.release}")
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
-    draft.put_stage(event.stage, _before(draft, event.stage, state))
+    draft.put_stage(event.stage, _last_good_state(draft, event.stage, state))
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
             continue  # A newer release already waits there.
@@ -73,51 +77,51 @@ def base_moved(draft: StateDraft, event: BaseMoved) -> None:
 def follow_change(draft: StateDraft, stage: Stage) -> None:
     """Requests a check of a waiting pull request when its time has come."""
     state = draft.stage(stage.id)
-    change = _open(state)
+    change = _open_request(state)
     if change is None or state.release is None or change.next_at is None:
         return
     if draft.now >= change.next_at:
         looks = change.looks + 1
-        given = {
+        revisions = {
             service: state.revisions[service]
-            for service in _given(state)
+            for service in _services_in_progress(state)
             if service in state.revisions
         }
         key = f"follow/{stage.id}/{state.release}/{state.attempt}/{looks}"
-        draft.emit(FollowChange(key, stage.id, state.release, given or state.revisions))
+        draft.emit(FollowChange(key, stage.id, state.release, revisions or state.revisions))
         change = replace(change, looks=looks, looked_at=draft.now)
         change = replace(change, next_at=_next_check_time(draft, change))
         draft.change_stage(stage.id, change=change)
     if change.next_at is not None:
-        draft.wake(change.next_at)
+        draft.wake_at(change.next_at)
 
 
-def _by_git(draft: StateDraft, id: StageId) -> bool:
+def _is_promoted_by_git(draft: StateDraft, id: StageId) -> bool:
     stage = draft.pipeline.stage.get(id)
     return stage is not None and stage.git is not None
 
 
-def _open(state: StageState) -> GitWriteStatus | None:
+def _open_request(state: StageState) -> GitWriteStatus | None:
     """Returns the pull request that the stage waits for, if any."""
-    waits = state.change is not None and state.change.state is GitChangeState.OPEN
-    return state.change if waits and not state.stopped else None
+    is_open = state.change is not None and state.change.state is GitChangeState.OPEN
+    return state.change if is_open and not state.stopped else None
 
 
 def _next_check_time(draft: StateDraft, change: GitWriteStatus) -> datetime:
-    """Frequent at first, then less and less."""
+    """Returns the time of the next check; the interval grows with each one."""
     return draft.now + timedelta(
-        seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
+        seconds=min(_FIRST_INTERVAL_S * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
     )
 
 
-def _given(state: StageState) -> list[ServiceId]:
+def _services_in_progress(state: StageState) -> list[ServiceId]:
     return [service for service, progress in state.progress.items() if progress is Progress.GIVEN]
 
 
-def _before(draft: StateDraft, stage: StageId, state: StageState) -> StageState:
+def _last_good_state(draft: StateDraft, stage: StageId, state: StageState) -> StageState:
     """Returns the stage with its last good release, if any, and without a pending one."""
     rendered = {key: revisions for key, revisions in state.rendered.items() if key != state.release}
-    kept = StageState(
+    base = StageState(
         batches=state.batches,
         reason=clip("its release returned to its gates"),
         good_release=state.good_release,
@@ -126,14 +130,14 @@ def _before(draft: StateDraft, stage: StageId, state: StageState) -> StageState:
         rendered=rendered,
     )
     if state.good_release is None:
-        return kept
+        return base
     good = {
         service: r
         for service, r in state.good.items()
         if service in draft.pipeline.stage[stage].services
     }
     return replace(
-        kept,
+        base,
         release=state.good_release,
         revisions=good,
         health=Health.PROGRESSING,

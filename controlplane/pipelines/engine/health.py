@@ -27,7 +27,7 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -
     settled = health is Health.HEALTHY
     settled_reason = clip(reason) if settled else ""
     if draft.pipeline.stage[stage].workflow is not None:
-        health, reason = _with_workflow(state, health, reason)
+        health, reason = _health_with_workflow(state, health, reason)
     healthy = health is Health.HEALTHY
     draft.change_stage(
         stage,
@@ -40,9 +40,9 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -
         settled_reason=settled_reason,
     )
     if healthy and not state.verified:
-        _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
+        _announce_health(draft, stage, Topic.STAGE_VERIFIED, "healthy")
     if health is Health.FAILED is not state.health:
-        _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
+        _announce_health(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
 
 
 def advance_workflow(draft: StateDraft, stage: Stage) -> None:
@@ -56,7 +56,7 @@ def advance_workflow(draft: StateDraft, stage: Stage) -> None:
         draft.change_stage(stage.id, workflow=after)
         _announce_workflow(draft, stage, state, before, after)
     now = draft.stage(stage.id)
-    health, _ = _with_workflow(now, Health.HEALTHY, "")
+    health, _ = _health_with_workflow(now, Health.HEALTHY, "")
     if now.workflow != state.workflow or health is not now.health:
         set_health(draft, stage.id, Health.HEALTHY, now.settled_reason)
 
@@ -66,19 +66,22 @@ def _run_workflow(
 ) -> GateState:
     if stage.workflow is None or state.release is None:
         return before
-    begun = replace(before, since=before.since or draft.now)
-    if begun.skipped:
-        return replace(begun, status=GateStatus.OPEN, reason=begun.skipped)
+    started = replace(before, since=before.since or draft.now)
+    if started.skipped:
+        return replace(started, status=GateStatus.OPEN, reason=started.skipped)
     context = GateContext(
-        stage.workflow, stage.id, state.release, state.attempt, begun, state.revisions
+        stage.workflow, stage.id, state.release, state.attempt, started, state.revisions
     )
     verdict, checks = advance_steps(draft, context, state)
-    verdict = apply_timeout(draft, stage.workflow, begun, verdict)
-    return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
+    verdict = apply_timeout(draft, stage.workflow, started, verdict)
+    return replace(started, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
 
-def _with_workflow(state: StageState, health: Health, reason: str) -> tuple[Health, str]:
-    """Keeps a failed workflow failed until a retry, whatever the services report."""
+def _health_with_workflow(state: StageState, health: Health, reason: str) -> tuple[Health, str]:
+    """Returns the health of a stage and its reason, from its services and its workflow.
+
+    A failed workflow fails the stage until a retry, whatever the services report.
+    """
     workflow = state.workflow or GateState()
     if workflow.status is GateStatus.CLOSED:
         return Health.FAILED, f"its workflow failed: {workflow.reason}"
@@ -101,7 +104,7 @@ def _announce_workflow(
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, state.release, content, text)
 
 
-def _announce(draft: StateDraft, stage: StageId, topic: Topic, text: str) -> None:
+def _announce_health(draft: StateDraft, stage: StageId, topic: Topic, text: str) -> None:
     state = draft.stage(stage)
     if state.release is None:
         return

@@ -34,15 +34,15 @@ class PreviewBranch:
     number: int = 0
 
 
-_OWN = ("${release}", "${tag}", "${digest}")
+_RELEASE_PLACEHOLDERS = ("${release}", "${tag}", "${digest}")
 """A branch with one of these placeholders in its name belongs to one release only."""
 PreviewBranches = Mapping[tuple[str, str], PreviewBranch]
 
 
 def preview_branches(pipeline: Pipeline, state: PipelineState) -> PreviewBranches:
     """Returns all needed branches, by repository and branch name."""
-    found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
-    return {(preview.repository_id, preview.branch): preview for preview in found}
+    previews = [*_stage_branches(pipeline, state), *_trigger_branches(pipeline, state)]
+    return {(preview.repository_id, preview.branch): preview for preview in previews}
 
 
 def obsolete_branches(before: PreviewBranches, after: PreviewBranches) -> list[PreviewBranch]:
@@ -60,7 +60,7 @@ def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[s
     }
 
 
-def found_values(pipeline: Pipeline, trigger: Trigger, finding: TriggerFinding) -> dict[str, str]:
+def finding_values(pipeline: Pipeline, trigger: Trigger, finding: TriggerFinding) -> dict[str, str]:
     """Returns the placeholder values of a trigger that writes."""
     return {
         "trigger": trigger.name,
@@ -77,23 +77,23 @@ def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> s
     return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
 
 
-def _of_stages(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
+def _stage_branches(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
     for stage in pipeline.stages:
         if stage.git is None:
             continue
-        for release, attempt, number in _moving(pipeline, stage, state):
-            found = state.releases.get(release)
-            if found is not None:
-                values = release_values(pipeline, stage, found)
+        for release_id, attempt, number in _entering_releases(pipeline, stage, state):
+            release = state.releases.get(release_id)
+            if release is not None:
+                values = release_values(pipeline, stage, release)
                 yield from _preview_branch(stage.git, stage.writes_to, values, attempt, number)
 
 
-def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[tuple]:
+def _entering_releases(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[tuple]:
     """Returns the releases that are entering a stage, with attempt and request."""
     for edge in pipeline.edges_into[stage.id]:
-        waiting = state.candidates.get(edge.id)
-        if waiting is not None:
-            yield waiting.release, waiting.attempt, 0
+        candidate = state.candidates.get(edge.id)
+        if candidate is not None:
+            yield candidate.release, candidate.attempt, 0
     stage_state = state.stages.get(stage.id, StageState())
     change = stage_state.change
     if stage_state.release is None or (change and change.state is GitChangeState.LANDED):
@@ -102,21 +102,26 @@ def _moving(pipeline: Pipeline, stage: Stage, state: PipelineState) -> Iterator[
         yield stage_state.release, stage_state.attempt, change.number if change else 0
 
 
-def _of_triggers(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
+def _trigger_branches(pipeline: Pipeline, state: PipelineState) -> Iterator[PreviewBranch]:
     for trigger in pipeline.triggers:
-        write, found = trigger.write, state.triggers.get(trigger.id, TriggerState())
-        if not write or not found.finding or not found.change or not found.change.number:
+        write, trigger_state = trigger.write, state.triggers.get(trigger.id, TriggerState())
+        if (
+            not write
+            or not trigger_state.finding
+            or not trigger_state.change
+            or not trigger_state.change.number
+        ):
             continue
-        values = found_values(pipeline, trigger, found.finding)
-        number = found.change.number
-        yield from _preview_branch(write, found.change.repository_id, values, 1, number)
+        values = finding_values(pipeline, trigger, trigger_state.finding)
+        number = trigger_state.change.number
+        yield from _preview_branch(write, trigger_state.change.repository_id, values, 1, number)
 
 
 def _preview_branch(
     write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
 ) -> Iterator[PreviewBranch]:
-    """Returns None if the branch name cannot be filled in, or if the next release uses it too."""
-    if not any(placeholder in write.branch for placeholder in _OWN):
+    """Yields the branch, unless its name cannot be filled in or the next release uses it too."""
+    if not any(placeholder in write.branch for placeholder in _RELEASE_PLACEHOLDERS):
         return
     try:
         branch = branch_of(write, values, attempt)

@@ -49,9 +49,9 @@ def replay(
     The engine ignores reports about releases that have not entered a stage, as always.
     """
     run = Replay(state)
-    for moment in recorded:
-        _pass_time(pipeline, run, moment.at)
-        _take(pipeline, run, moment.events, moment.at)
+    for entry in recorded:
+        _pass_time(pipeline, run, entry.at)
+        _feed(pipeline, run, entry.events, entry.at)
     _pass_time(pipeline, run, until)
     return run
 
@@ -60,10 +60,10 @@ def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
     while run.wake is not None and run.wake <= until and run.ticks < MAX_TICKS:
         at, run.wake = run.wake, None
         run.ticks += 1
-        _take(pipeline, run, (Tick(),), at)
+        _feed(pipeline, run, (Tick(),), at)
 
 
-def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
+def _feed(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
     for event in events:
         run.state, effects = step(pipeline, run.state, event, at)
         wakes = [effect.at for effect in effects if isinstance(effect, WakeAt)]

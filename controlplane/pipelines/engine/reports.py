@@ -20,7 +20,7 @@ from controlplane.pipelines.engine.gate_context import GateContext, gate_context
 from controlplane.pipelines.engine.health import set_health
 from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
 from controlplane.pipelines.engine.silence import leave_out_silent
-from controlplane.pipelines.engine.starting import observed
+from controlplane.pipelines.engine.starting import observe_revisions
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.gates.steps import record_answer
 from controlplane.pipelines.model.gate_rules import Step
@@ -40,107 +40,109 @@ from core.identity import ServiceId
 MAX_OUTPUTS = 64
 
 
-def stage_observed(draft: StateDraft, event: StageObserved) -> None:
+def on_stage_observed(draft: StateDraft, event: StageObserved) -> None:
     """Records the first stage's revisions; new revisions are the next release."""
     if event.stage != draft.pipeline.first.id:
-        return draft.note("only the first stage follows git")
+        return draft.emit_ignored("only the first stage follows git")
     if not draft.covers(event.stage, event.revisions):
-        return draft.note("the report is not about exactly the services of the stage")
-    if not observed(draft, event):
+        return draft.emit_ignored("the report is not about exactly the services of the stage")
+    if not observe_revisions(draft, event):
         return None
     silence = leave_out_silent(draft, draft.pipeline.first, event.unsettled, event.unsettled)
     if event.unsettled and silence.left_out.keys() >= set(event.unsettled):
-        return _set_health(draft, draft.pipeline.first, Health.HEALTHY, silence.reason)
-    return _set_health(draft, draft.pipeline.first, event.health, event.reason, silence.reason)
+        return _set_health_with_reasons(draft, draft.pipeline.first, Health.HEALTHY, silence.reason)
+    return _set_health_with_reasons(
+        draft, draft.pipeline.first, event.health, event.reason, silence.reason
+    )
 
 
-def services_health(draft: StateDraft, event: ServicesHealth) -> None:
+def on_services_health(draft: StateDraft, event: ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
     state = draft.stage(event.stage)
     stage = draft.pipeline.stage.get(event.stage)
     if stage is None or state.release != event.release or not state.revisions:
-        return draft.note(f"the stage does not hold release {event.release}")
-    _assess(draft, stage, event.healths, event.reasons)
+        return draft.emit_ignored(f"the stage does not hold release {event.release}")
+    _update_health(draft, stage, event.healths, event.reasons)
 
 
-def promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
+def on_promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
     """Marks the stage as failed with the release until a retry."""
     state = draft.stage(event.stage)
     if state.release != event.release or not state.promoting:
-        return draft.note(f"the stage is not rolling out {event.release}")
+        return draft.emit_ignored(f"the stage is not rolling out {event.release}")
     set_health(draft, event.stage, Health.FAILED, event.reason)
     draft.change_stage(event.stage, stopped=clip(event.reason))
 
 
-def verification_failed(draft: StateDraft, event: VerificationFailed) -> None:
+def on_verification_failed(draft: StateDraft, event: VerificationFailed) -> None:
     """Applies one cluster's failed verification to the whole stage."""
     state, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
-    bad = state.revisions.get(event.service)
-    if stage is None or state.release != event.release or bad is None:
-        return draft.note(f"the stage does not hold release {event.release}")
+    revision = state.revisions.get(event.service)
+    if stage is None or state.release != event.release or revision is None:
+        return draft.emit_ignored(f"the stage does not hold release {event.release}")
     if stage.id == draft.pipeline.first.id or state.good_release == state.release:
-        draft.deny_revision(bad.digest, f"towline: {event.reason}")
+        draft.deny_revision(revision.digest, f"towline: {event.reason}")
         return set_health(draft, event.stage, Health.FAILED, event.reason)
     roll_back(draft, stage, event.reason)
 
 
-def frozen(draft: StateDraft, event: Frozen) -> None:
+def on_frozen(draft: StateDraft, event: Frozen) -> None:
     """Replaces the set of frozen services."""
     draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
 
 
-def budgeted(draft: StateDraft, event: Budgeted) -> None:
+def on_budgeted(draft: StateDraft, event: Budgeted) -> None:
     """Replaces the remaining budgets, before any release uses them."""
     draft.room = event.room
 
 
-def check_started(draft: StateDraft, event: CheckStarted) -> None:
+def on_check_started(draft: StateDraft, event: CheckStarted) -> None:
     """Records the job, so that users find its log."""
-    found = _find_check(draft, event)
-    if isinstance(found, str):
-        return draft.note(found)
-    context, step, check = found
-    _put_check(draft, context, step, replace(check, job_id=event.job_id))
+    running_check = _find_check(draft, event)
+    if isinstance(running_check, str):
+        return draft.emit_ignored(running_check)
+    context, step, check = running_check
+    _save_check(draft, context, step, replace(check, job_id=event.job_id))
 
 
-def check_answered(draft: StateDraft, event: CheckAnswered) -> None:
+def on_check_answered(draft: StateDraft, event: CheckAnswered) -> None:
     """Records an answer to the newest attempt of a running step; all other answers are ignored."""
-    found = _find_check(draft, event)
-    if isinstance(found, str):
-        return draft.note(found)
-    context, step, check = found
+    running_check = _find_check(draft, event)
+    if isinstance(running_check, str):
+        return draft.emit_ignored(running_check)
+    context, step, check = running_check
     after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
     outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MAX_OUTPUTS]}
-    _put_check(draft, context, step, replace(after, outputs=outputs))
+    _save_check(draft, context, step, replace(after, outputs=outputs))
 
 
-def rendered(draft: StateDraft, event: StageRendered) -> None:
+def on_stage_rendered(draft: StateDraft, event: StageRendered) -> None:
     """Records a render; the first completes the content to approve, a different one voids
     approvals.
     """
     problem = _render_problem(draft, event)
     if problem:
-        return draft.note(problem)
+        return draft.emit_ignored(problem)
     renders = draft.stage(event.stage).rendered
     before = renders.get(event.release)
     if before is not None and digests_of(before) != digests_of(event.revisions):
         _void_approvals(draft, event.stage, event.release, fingerprint(event.revisions))
-    for edge, _ in draft.waiting(event.stage, event.release):
+    for edge, _ in draft.waiting_edges(event.stage, event.release):
         draft.change_candidate(edge.id, render_error="")
     draft.change_stage(event.stage, rendered={**renders, event.release: event.revisions})
 
 
-def render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
+def on_stage_render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
     """Records a failed render: the release waits, and earlier approvals are void."""
-    waiting = draft.waiting(event.stage, event.release)
-    if not waiting:
-        return draft.note(f"release {event.release} is not waiting before the stage")
-    for edge, _ in waiting:
+    waiting_edges = draft.waiting_edges(event.stage, event.release)
+    if not waiting_edges:
+        return draft.emit_ignored(f"release {event.release} is not waiting before the stage")
+    for edge, _ in waiting_edges:
         draft.change_candidate(edge.id, render_error=clip(event.reason) or "unknown reason")
     _void_approvals(draft, event.stage, event.release, "failed")
     renders = draft.stage(event.stage).rendered
-    kept = {key: value for key, value in renders.items() if key != event.release}
-    draft.change_stage(event.stage, rendered=kept)
+    other_renders = {key: value for key, value in renders.items() if key != event.release}
+    draft.change_stage(event.stage, rendered=other_renders)
 
 
 def _find_check(
@@ -160,11 +162,11 @@ def _find_check(
     return context, step, check
 
 
-def _put_check(draft: StateDraft, context: GateContext, step: Step, check: CheckState) -> None:
+def _save_check(draft: StateDraft, context: GateContext, step: Step, check: CheckState) -> None:
     save_gate_state(draft, context, checks={**context.state.checks, step.name: check})
 
 
-def _assess(
+def _update_health(
     draft: StateDraft,
     stage: Stage,
     healths: Mapping[ServiceId, Health],
@@ -173,12 +175,12 @@ def _assess(
     """Derives a stage's health from its services and its rollout limits."""
     before = draft.stage(stage.id)
     progress = {
-        service: _progress(state, healths.get(service))
+        service: _next_progress(state, healths.get(service))
         for service, state in before.progress.items()
     }
     unsettled = [s for s in progress if healths.get(s) is Health.PROGRESSING]
-    still_out = [s for s, state in progress.items() if state is Progress.LEFT_OUT]
-    silence = leave_out_silent(draft, stage, still_out, unsettled)
+    not_caught_up = [s for s, state in progress.items() if state is Progress.LEFT_OUT]
+    silence = leave_out_silent(draft, stage, not_caught_up, unsettled)
     progress |= dict.fromkeys(silence.left_out, Progress.LEFT_OUT)
     waves = rollout_state(draft, stage, before).waves
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
@@ -186,33 +188,37 @@ def _assess(
     draft.change_stage(stage.id, progress=progress)
     if before.stopped:
         return set_health(draft, stage.id, Health.FAILED, before.stopped)
-    failed = [service for service, state in progress.items() if state is Progress.FAILED]
-    if len(failed) > stage.rollout.max_failed:
-        reason = reasons.get(failed[0], "")
-        if len(failed) > 1:
-            reason = f"{reason} ({len(failed)} failed, limit {stage.rollout.max_failed})"
+    failed_services = [service for service, state in progress.items() if state is Progress.FAILED]
+    if len(failed_services) > stage.rollout.max_failed:
+        reason = reasons.get(failed_services[0], "")
+        if len(failed_services) > 1:
+            reason = f"{reason} ({len(failed_services)} failed, limit {stage.rollout.max_failed})"
         return set_health(draft, stage.id, Health.FAILED, reason)
-    open_ones = [
+    unfinished = [
         service
         for wave in waves
         for service in wave
         if progress.get(service) not in (Progress.FAILED, Progress.LEFT_OUT)
         and healths.get(service) is not Health.HEALTHY
     ]
-    if not open_ones:
-        reason = f"{len(failed)} services failed, within the limit" if failed else ""
-        return _set_health(draft, stage, Health.HEALTHY, reason, silence.reason)
-    heard = (s for s in open_ones if s in reasons and s not in silence.waits_for)
-    slow = next((reasons[service] for service in heard), "")
-    slow = slow or ("" if silence.waits_for else f"{len(open_ones)} services to go")
-    _set_health(draft, stage, Health.PROGRESSING, slow, silence.reason)
+    if not unfinished:
+        reason = (
+            f"{len(failed_services)} services failed, within the limit" if failed_services else ""
+        )
+        return _set_health_with_reasons(draft, stage, Health.HEALTHY, reason, silence.reason)
+    reported = (s for s in unfinished if s in reasons and s not in silence.waits_for)
+    reason = next((reasons[service] for service in reported), "")
+    reason = reason or ("" if silence.waits_for else f"{len(unfinished)} services to go")
+    _set_health_with_reasons(draft, stage, Health.PROGRESSING, reason, silence.reason)
 
 
-def _set_health(draft: StateDraft, stage: Stage, health: Health, *reasons: str) -> None:
+def _set_health_with_reasons(
+    draft: StateDraft, stage: Stage, health: Health, *reasons: str
+) -> None:
     set_health(draft, stage.id, health, "; ".join(reason for reason in reasons if reason))
 
 
-def _progress(before: Progress, health: Health | None) -> Progress:
+def _next_progress(before: Progress, health: Health | None) -> Progress:
     match health:
         case Health.HEALTHY:
             return Progress.HEALTHY
@@ -224,23 +230,23 @@ def _progress(before: Progress, health: Health | None) -> Progress:
 
 
 def _render_problem(draft: StateDraft, event: StageRendered) -> str | None:
-    if not draft.waiting(event.stage, event.release):
+    if not draft.waiting_edges(event.stage, event.release):
         return f"release {event.release} is not waiting before the stage"
     if not draft.covers(event.stage, event.revisions):
         return "the render does not cover exactly the services of the stage"
     if draft.pipeline.stage[event.stage].git is not None:
         return None  # The render used a commit that the release is going to become.
-    moving = set(draft.releases[event.release].commits.values())
-    foreign = sorted({revision.commit for revision in event.revisions.values()} - moving)
+    release_commits = set(draft.releases[event.release].commits.values())
+    foreign = sorted({revision.commit for revision in event.revisions.values()} - release_commits)
     return f"commit {foreign[0]} is not part of the release" if foreign else None
 
 
 def _void_approvals(draft: StateDraft, stage: StageId, release: ReleaseId, nonce: str) -> None:
-    for edge, candidate in draft.waiting(stage, release):
-        given = [gate for gate, state in candidate.gates.items() if state.approvals]
+    for edge, candidate in draft.waiting_edges(stage, release):
+        approved_gates = [gate for gate, state in candidate.gates.items() if state.approvals]
         gates = {key: GateState() for key in candidate.gates}
         draft.change_candidate(edge.id, gates=gates)
-        for gate in given:
+        for gate in approved_gates:
             text = "the release's content has changed: earlier approvals are void"
             draft.record(gate, release, text)
             draft.notify(Topic.APPROVAL_VOIDED, gate, release, nonce, text)

@@ -17,40 +17,44 @@ def continue_rollout(draft: StateDraft, stage: Stage) -> None:
     if state.release is None or not state.promoting or not state.revisions:
         return
     if draft.paused is not None:
-        return _set_reason(draft, stage, draft.paused)
-    if missing := _missing_canaries(stage, state):
-        return _set_reason(draft, stage, missing)
+        return _set_rollout_reason(draft, stage, draft.paused)
+    if missing_reason := _missing_canaries(stage, state):
+        return _set_rollout_reason(draft, stage, missing_reason)
     batch = next_batch(stage.rollout, rollout_state(draft, stage, state), draft.now)
     if batch.wake is not None:
-        draft.wake(batch.wake)
+        draft.wake_at(batch.wake)
     if not batch.services:
-        waits = state.change is not None and state.change.state is GitChangeState.OPEN
-        return _set_reason(draft, stage, str(state.change) if waits else batch.reason)
+        is_request_open = state.change is not None and state.change.state is GitChangeState.OPEN
+        return _set_rollout_reason(
+            draft, stage, str(state.change) if is_request_open else batch.reason
+        )
     revisions = {service: state.revisions[service] for service in batch.services}
-    if bad := draft.denied_reason(revisions.values()):
-        return _set_reason(draft, stage, bad)
+    if denied_reason := draft.denied_reason(revisions.values()):
+        return _set_rollout_reason(draft, stage, denied_reason)
     key = f"promote/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
     draft.emit(Promote(key, stage.id, state.release, revisions))
-    given = dict.fromkeys(batch.services, Progress.GIVEN)
+    given_services = dict.fromkeys(batch.services, Progress.GIVEN)
     draft.change_stage(
         stage.id,
-        progress={**state.progress, **given},
+        progress={**state.progress, **given_services},
         batches=state.batches + 1,
         wave_begun_at=state.wave_begun_at or draft.now,
     )
-    if len(given) < len(state.revisions):
-        draft.record(stage.id, state.release, f"given to {len(given)} services: {batch.reason}")
+    if len(given_services) < len(state.revisions):
+        draft.record(
+            stage.id, state.release, f"given to {len(given_services)} services: {batch.reason}"
+        )
     continue_rollout(draft, stage)
 
 
 def rollout_state(draft: StateDraft, stage: Stage, state: StageState) -> RolloutStanding:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
-    present = tuple(
+    existing = tuple(
         tuple(service for service in wave if service in state.revisions) for wave in waves
     )
     return RolloutStanding(
-        waves=tuple(wave for wave in present if wave),
+        waves=tuple(wave for wave in existing if wave),
         progress=state.progress,
         frozen=draft.frozen,
         wave_done_at=state.wave_done_at,
@@ -93,22 +97,22 @@ def check_verification(draft: StateDraft, stage: Stage) -> None:
         if draft.now >= until:
             draft.change_stage(stage.id, good_release=state.release, good=state.revisions)
         else:
-            draft.wake(until)
+            draft.wake_at(until)
     elif state.health is Health.FAILED and stage.verification and not state.stopped:
         roll_back(draft, stage, state.reason)
 
 
-def roll_back(draft: StateDraft, stage: Stage, why: str) -> None:
+def roll_back(draft: StateDraft, stage: Stage, failure: str) -> None:
     """Rolls the stage back to its last good release, and denies the failed one."""
     state = draft.stage(stage.id)
     good = {service: r for service, r in state.good.items() if service in stage.services}
     if state.release is None or state.good_release is None or not good:
         return
-    text = clip(f"{state.release} was rolled back to {state.good_release}: {why}")
-    kept = {revision.digest for revision in good.values()}
+    text = clip(f"{state.release} was rolled back to {state.good_release}: {failure}")
+    good_digests = {revision.digest for revision in good.values()}
     for revision in state.revisions.values():
-        if revision.digest not in kept:
-            draft.deny_revision(revision.digest, f"towline: {why}")
+        if revision.digest not in good_digests:
+            draft.deny_revision(revision.digest, f"towline: {failure}")
     key = f"back/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
     draft.emit(Promote(key, stage.id, state.good_release, good, back=True))
     draft.record(stage.id, state.release, text)
@@ -148,6 +152,6 @@ def _missing_canaries(stage: Stage, state: StageState) -> str:
     return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
-def _set_reason(draft: StateDraft, stage: Stage, reason: str) -> None:
+def _set_rollout_reason(draft: StateDraft, stage: Stage, reason: str) -> None:
     if draft.stage(stage.id).rollout_reason != clip(reason):
         draft.change_stage(stage.id, rollout_reason=clip(reason))

@@ -13,20 +13,20 @@ def check_promotion_order(pipelines: Iterable[Pipeline], names: Mapping[str, str
     A pipeline leads from the services of a stage to those of the next stages. `names` has the
     services' names.
     """
-    before: dict[str, set[str]] = {}
+    predecessors: dict[str, set[str]] = {}
     for pipeline in pipelines:
         for stage in pipeline.stages:
             node = f"{pipeline.name}/{stage.name}"
-            sources = before.setdefault(node, set())
+            sources = predecessors.setdefault(node, set())
             for edge in pipeline.edges_into[stage.id]:
                 sources.add(f"{pipeline.name}/{pipeline.stage[edge.source].name}")
             for service in stage.services:
                 if stage is pipeline.first:
                     sources.add(service)
                 else:
-                    before.setdefault(service, set()).add(node)
+                    predecessors.setdefault(service, set()).add(node)
     try:
-        TopologicalSorter(before).prepare()
+        TopologicalSorter(predecessors).prepare()
     except CycleError as error:
-        circle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
-        raise Invalid(f"pipelines would promote in a cycle: {circle}", field="stages") from None
+        cycle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
+        raise Invalid(f"pipelines would promote in a cycle: {cycle}", field="stages") from None

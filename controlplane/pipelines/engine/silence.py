@@ -15,12 +15,12 @@ from controlplane.pipelines.model.rollout import Strategy
 from controlplane.pipelines.model.state import Health, StageSilence, StageState
 from core.identity import ServiceId
 
-_LOOK_AGAIN = timedelta(seconds=60)
+_RECHECK_INTERVAL = timedelta(seconds=60)
 """Interval after the deadline: no event announces that a cluster became silent."""
-_MAX_NAMED = 10
+_MAX_CLUSTER_NAMES = 10
 
 
-def clusters_silent(draft: StateDraft, event: ClustersSilent) -> None:
+def on_clusters_silent(draft: StateDraft, event: ClustersSilent) -> None:
     """Replaces the set of services on silent clusters."""
     draft.silent = {service: clip(name) for service, name in event.services.items()}
 
@@ -28,30 +28,30 @@ def clusters_silent(draft: StateDraft, event: ClustersSilent) -> None:
 def leave_out_silent(
     draft: StateDraft,
     stage: Stage,
-    still_out: Collection[ServiceId],
+    not_caught_up: Collection[ServiceId],
     unsettled: Collection[ServiceId],
 ) -> StageSilence:
     """Leaves out silent services after the deadline, unless more are silent than the limit allows.
 
-    Those in `still_out` stay left out if they were. `unsettled` have the release and are neither
-    healthy nor failed.
+    Those in `not_caught_up` stay left out if they were. Those in `unsettled` have the release and
+    are neither healthy nor failed.
     """
     state = draft.stage(stage.id)
-    out = {s: name for s, name in state.silence.left_out.items() if s in still_out}
-    silent = {s: draft.silent[s] for s in unsettled if s in draft.silent and s not in out}
-    until, waits = _deadline(draft, stage, state), ""
+    left_out = {s: name for s, name in state.silence.left_out.items() if s in not_caught_up}
+    silent = {s: draft.silent[s] for s in unsettled if s in draft.silent and s not in left_out}
+    until, wait_reason = _deadline(draft, stage, state), ""
     if silent and draft.now < until:
-        waits = f"until {until:%F %T} UTC"
+        wait_reason = f"until {until:%F %T} UTC"
     elif silent:
-        waits = _exceeded_limit(stage, state, out.keys() | silent.keys())
-    if waits:
-        texts = [f"waits for silent clusters {waits}: {_names(silent)}"]
+        wait_reason = _exceeded_limit(stage, state, left_out.keys() | silent.keys())
+    if wait_reason:
+        reasons = [f"waits for silent clusters {wait_reason}: {_cluster_names(silent)}"]
     else:
-        out, silent, texts = {**out, **silent}, {}, []
-    if out:
-        texts.append(f"goes on without silent clusters: {_names(out)}")
-    silence = StageSilence(silent, out, clip("; ".join(texts)))
-    _announce(draft, stage, silence, late=draft.now >= until)
+        left_out, silent, reasons = {**left_out, **silent}, {}, []
+    if left_out:
+        reasons.append(f"goes on without silent clusters: {_cluster_names(left_out)}")
+    silence = StageSilence(silent, left_out, clip("; ".join(reasons)))
+    _announce_changes(draft, stage, silence, late=draft.now >= until)
     draft.change_stage(stage.id, silence=silence)
     return silence
 
@@ -61,7 +61,7 @@ def wake_for_silence(draft: StateDraft, stage: Stage) -> None:
     state = draft.stage(stage.id)
     if state.release is not None and state.health is Health.PROGRESSING:
         until = _deadline(draft, stage, state)
-        draft.wake(until if draft.now < until else draft.now + _LOOK_AGAIN)
+        draft.wake_at(until if draft.now < until else draft.now + _RECHECK_INTERVAL)
 
 
 def _deadline(draft: StateDraft, stage: Stage, state: StageState) -> datetime:
@@ -69,29 +69,33 @@ def _deadline(draft: StateDraft, stage: Stage, state: StageState) -> datetime:
     return begun + timedelta(seconds=stage.rollout.silent_deadline_seconds)
 
 
-def _exceeded_limit(stage: Stage, state: StageState, out: Collection[ServiceId]) -> str:
+def _exceeded_limit(stage: Stage, state: StageState, left_out: Collection[ServiceId]) -> str:
     """Returns the limit that forbids to leave out these services. Empty if none does."""
     rollout, count = stage.rollout, len(state.revisions)
-    if len(out) >= count:
+    if len(left_out) >= count:
         return "because they are the whole stage"
-    if len(out) * 100 > rollout.max_silent_percent * count:
+    if len(left_out) * 100 > rollout.max_silent_percent * count:
         return f"because they are more than {rollout.max_silent_percent}% of the stage"
     canaries = stage.waves[0] if rollout.strategy is Strategy.CANARY and stage.waves else ()
-    return "because they are all canaries" if canaries and set(canaries) <= set(out) else ""
+    return "because they are all canaries" if canaries and set(canaries) <= set(left_out) else ""
 
 
-def _announce(draft: StateDraft, stage: Stage, silence: StageSilence, *, late: bool) -> None:
+def _announce_changes(
+    draft: StateDraft, stage: Stage, silence: StageSilence, *, late: bool
+) -> None:
     """Records clusters that are left out, that are silent for too long, or that caught up."""
     before = draft.stage(stage.id).silence
-    back = {s: name for s, name in before.left_out.items() if s not in silence.left_out}
-    if back:
-        _record(draft, stage, Topic.CLUSTERS_BACK, f"no longer left out: {_names(back)}")
+    caught_up = {s: name for s, name in before.left_out.items() if s not in silence.left_out}
+    if caught_up:
+        _record_and_notify(
+            draft, stage, Topic.CLUSTERS_BACK, f"no longer left out: {_cluster_names(caught_up)}"
+        )
     new = silence.left_out.keys() - before.left_out.keys() or (late and silence.waits_for)
     if new and silence.reason != before.reason:
-        _record(draft, stage, Topic.CLUSTERS_SILENT, silence.reason)
+        _record_and_notify(draft, stage, Topic.CLUSTERS_SILENT, silence.reason)
 
 
-def _record(draft: StateDraft, stage: Stage, topic: Topic, text: str) -> None:
+def _record_and_notify(draft: StateDraft, stage: Stage, topic: Topic, text: str) -> None:
     release = draft.stage(stage.id).release
     if release is not None:
         draft.record(stage.id, release, text)
@@ -99,8 +103,8 @@ def _record(draft: StateDraft, stage: Stage, topic: Topic, text: str) -> None:
         draft.notify(topic, stage.id, release, nonce, f"{stage.name} {text}")
 
 
-def _names(services: Mapping[ServiceId, str]) -> str:
+def _cluster_names(services: Mapping[ServiceId, str]) -> str:
     """Returns the clusters of services, as many as a message can hold."""
     names = sorted(set(services.values()))
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more
+    more = f" and {len(names) - _MAX_CLUSTER_NAMES} more" if len(names) > _MAX_CLUSTER_NAMES else ""
+    return ", ".join(names[:_MAX_CLUSTER_NAMES]) + more

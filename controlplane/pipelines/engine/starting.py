@@ -24,62 +24,62 @@ from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds.schedule import ScheduleRule
 
 
-def observed(draft: StateDraft, event: StageObserved) -> bool:
+def observe_revisions(draft: StateDraft, event: StageObserved) -> bool:
     """Records the first stage's revisions; returns whether they are the newest release."""
     if event.revisions == draft.stage(event.stage).revisions:
-        draft.seen = None
+        draft.unreleased = None
     elif draft.pipeline.on_commit:
         begin_release(
             draft, UnreleasedState(event.revisions, event.author), "seen in git", event.author
         )
     else:
-        draft.seen = UnreleasedState(event.revisions, event.author)
-    return draft.seen is None
+        draft.unreleased = UnreleasedState(event.revisions, event.author)
+    return draft.unreleased is None
 
 
-def started(draft: StateDraft, event: Started) -> None:
+def on_started(draft: StateDraft, event: Started) -> None:
     """Makes the first stage's revisions a release."""
     if draft.paused is not None:
-        return draft.note(draft.paused)
-    if draft.seen is None:
-        return draft.note(
+        return draft.emit_ignored(draft.paused)
+    if draft.unreleased is None:
+        return draft.emit_ignored(
             "nothing to start: the first stage has not changed since the newest release"
         )
-    return begin_release(draft, draft.seen, f"started: {event.reason}", event.actor)
+    return begin_release(draft, draft.unreleased, f"started: {event.reason}", event.actor)
 
 
-def found(draft: StateDraft, event: TriggerFound) -> None:
+def on_trigger_found(draft: StateDraft, event: TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
-    same = before.finding == event.finding
-    if _trigger(draft, event.trigger) is None:
-        return draft.note(f"trigger {event.trigger} does not exist")
-    if same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
-        return draft.note(f"{event.finding.value} was already found")
-    attempt = before.attempt + 1 if same else 1
+    is_same = before.finding == event.finding
+    if _find_trigger(draft, event.trigger) is None:
+        return draft.emit_ignored(f"trigger {event.trigger} does not exist")
+    if is_same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
+        return draft.emit_ignored(f"{event.finding.value} was already found")
+    attempt = before.attempt + 1 if is_same else 1
     draft.triggers[event.trigger] = TriggerState(
         before.slot, event.finding, FoundStatus.WAITING, attempt=attempt, at=draft.now
     )
-    if not same:
+    if not is_same:
         draft.record(event.trigger, None, f"found {event.finding}")
 
 
-def found_written(draft: StateDraft, event: FindingWritten) -> None:
+def on_finding_written(draft: StateDraft, event: FindingWritten) -> None:
     """Records that a finding was written to the source of the first stage."""
     before = _pending_write(draft, event)
     if before is None:
-        return draft.note("another version has been found since")
+        return draft.emit_ignored("another version has been found since")
     text = str(event.change) if event.change else event.text
-    done = replace(before, status=FoundStatus.DONE, reason=clip(text), change=event.change)
-    draft.triggers[event.trigger] = done
+    written = replace(before, status=FoundStatus.DONE, reason=clip(text), change=event.change)
+    draft.triggers[event.trigger] = written
     return draft.record(event.trigger, None, text)
 
 
-def found_failed(draft: StateDraft, event: FindingFailed) -> None:
+def on_finding_failed(draft: StateDraft, event: FindingFailed) -> None:
     """Records that a finding could not be written; the next poll tries again."""
     before = _pending_write(draft, event)
     if before is None:
-        return draft.note("another version has been found since")
+        return draft.emit_ignored("another version has been found since")
     failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
     draft.triggers[event.trigger] = failed
     return draft.record(event.trigger, None, f"could not be written: {event.reason}")
@@ -91,19 +91,21 @@ def run_triggers(draft: StateDraft) -> None:
         if isinstance(trigger.rule, ScheduleRule):
             _run_schedule(draft, trigger, trigger.rule)
         else:
-            _write(draft, trigger)
+            _request_write(draft, trigger)
 
 
-def begin_release(draft: StateDraft, seen: UnreleasedState, text: str, actor: str) -> None:
+def begin_release(draft: StateDraft, unreleased: UnreleasedState, text: str, actor: str) -> None:
     """Makes the first stage's revisions the next release."""
     stage = draft.pipeline.first.id
     draft.number += 1
-    name = ReleaseId(f"r{draft.number}-{fingerprint(seen.revisions)}")
-    draft.releases[name] = Release(name, draft.number, seen.revisions, clip(seen.author), draft.now)
-    entered = StageState(release=name, revisions=seen.revisions, entered_at=draft.now)
+    id = ReleaseId(f"r{draft.number}-{fingerprint(unreleased.revisions)}")
+    draft.releases[id] = Release(
+        id, draft.number, unreleased.revisions, clip(unreleased.author), draft.now
+    )
+    entered = StageState(release=id, revisions=unreleased.revisions, entered_at=draft.now)
     draft.put_stage(stage, entered)
-    draft.seen = None
-    draft.record(stage, name, text, actor)
+    draft.unreleased = None
+    draft.record(stage, id, text, actor)
 
 
 def _run_schedule(draft: StateDraft, trigger: Trigger, rule: ScheduleRule) -> None:
@@ -113,8 +115,10 @@ def _run_schedule(draft: StateDraft, trigger: Trigger, rule: ScheduleRule) -> No
     due = rule.next_after(slot)
     if draft.now >= due and draft.paused is None:
         slot = draft.now
-        if draft.seen is not None:
-            begin_release(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
+        if draft.unreleased is not None:
+            begin_release(
+                draft, draft.unreleased, f"started by {trigger.name}", draft.unreleased.author
+            )
             state = replace(state, status=FoundStatus.DONE, reason="")
         else:
             state = replace(state, reason="no changes")
@@ -122,26 +126,26 @@ def _run_schedule(draft: StateDraft, trigger: Trigger, rule: ScheduleRule) -> No
     if slot != state.slot:
         draft.triggers[trigger.id] = replace(state, slot=slot)
     if due > draft.now:
-        draft.wake(due)
+        draft.wake_at(due)
 
 
-def _write(draft: StateDraft, trigger: Trigger) -> None:
+def _request_write(draft: StateDraft, trigger: Trigger) -> None:
     state = draft.triggers.get(trigger.id)
     if state is None or state.finding is None or state.status is not FoundStatus.WAITING:
         return
     first = draft.pipeline.first
-    freeze = next(
+    frozen_reason = next(
         (draft.frozen[service] for service in first.services if service in draft.frozen), None
     )
-    if why := draft.paused or freeze:
-        draft.triggers[trigger.id] = replace(state, reason=why)
+    if blocked_reason := draft.paused or frozen_reason:
+        draft.triggers[trigger.id] = replace(state, reason=blocked_reason)
         return
     key = f"found/{trigger.id}/{state.finding}/{state.attempt}"
     draft.triggers[trigger.id] = replace(state, status=FoundStatus.WRITING, reason="")
     draft.emit(WriteFinding(key, trigger.id, state.finding))
 
 
-def _trigger(draft: StateDraft, id: str) -> Trigger | None:
+def _find_trigger(draft: StateDraft, id: str) -> Trigger | None:
     return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
 
 

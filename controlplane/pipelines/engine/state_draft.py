@@ -36,10 +36,10 @@ class StateDraft:
         self.frozen = dict(state.frozen)
         self.silent = dict(state.silent)
         self.room = state.room
-        self.seen = state.seen
+        self.unreleased = state.seen
         self.calls = state.calls
-        known = {trigger.id for trigger in pipeline.triggers}
-        self.triggers = {k: v for k, v in state.triggers.items() if k in known}
+        trigger_ids = {trigger.id for trigger in pipeline.triggers}
+        self.triggers = {k: v for k, v in state.triggers.items() if k in trigger_ids}
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
         self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
@@ -64,7 +64,9 @@ class StateDraft:
     def change_candidate(self, edge: EdgeId, **changes: object) -> None:
         self.candidates[edge] = replace(self.candidates[edge], **changes)
 
-    def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[StageEdge, WaitingRelease]]:
+    def waiting_edges(
+        self, stage: StageId, release: ReleaseId
+    ) -> list[tuple[StageEdge, WaitingRelease]]:
         """Returns the edges into a stage before which the release waits."""
         return [
             (edge, self.candidates[edge.id])
@@ -98,10 +100,10 @@ class StateDraft:
         """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
         self.known_bad[revision] = clip(reason)
         while len(self.known_bad) > KNOWN_BAD_LENGTH:
-            forgotten = next(iter(self.known_bad))
-            del self.known_bad[forgotten]
-            self.note(
-                f"{forgotten} was the oldest denied revision; its denial was dropped at the limit"
+            oldest = next(iter(self.known_bad))
+            del self.known_bad[oldest]
+            self.emit_ignored(
+                f"{oldest} was the oldest denied revision; its denial was dropped at the limit"
             )
 
     def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
@@ -115,12 +117,12 @@ class StateDraft:
         key = f"notify/{topic}/{place}/{release}/{nonce}"
         self.emit(Notify(key, topic, place, release, clip(text)))
 
-    def note(self, text: str) -> None:
+    def emit_ignored(self, text: str) -> None:
         self.emit(
             EventIgnored(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text))
         )
 
-    def wake(self, at: datetime) -> None:
+    def wake_at(self, at: datetime) -> None:
         self._wakes.append(at)
 
     def finish(self) -> tuple[PipelineState, tuple[Effect, ...]]:
@@ -142,16 +144,16 @@ class StateDraft:
             silent=self.silent,
             room=self.room,
             history=tuple(self._history[-HISTORY_LENGTH:]),
-            seen=self.seen,
+            seen=self.unreleased,
             triggers=self.triggers,
             calls=self.calls,
         )
         return state, tuple(self._effects.values())
 
     def _drop_old_renders(self, stage: StageId, state: StageState) -> None:
-        kept = {k: v for k, v in state.rendered.items() if self.waiting(stage, k)}
-        if len(kept) != len(state.rendered):
-            self.change_stage(stage, rendered=kept)
+        waiting_renders = {k: v for k, v in state.rendered.items() if self.waiting_edges(stage, k)}
+        if len(waiting_renders) != len(state.rendered):
+            self.change_stage(stage, rendered=waiting_renders)
 
     def _releases_in_use(self) -> set[ReleaseId | None]:
         used = {stage.release for stage in self._stages.values()}

@@ -57,15 +57,15 @@ class StepProgress:
 def evaluate_steps(
     steps: Sequence[Step],
     before: Mapping[str, CheckState],
-    base: str,
+    key_prefix: str,
     now: datetime,
     *,
     approved: bool = False,
 ) -> StepProgress:
-    """Evaluates each step once; `base` is the key prefix of the checks."""
-    evaluator = _StepEvaluator(before, base, now, approved)
+    """Evaluates each step once; `key_prefix` begins the keys of the checks."""
+    evaluator = _StepEvaluator(before, key_prefix, now, approved)
     for step in steps:
-        evaluator.take(step)
+        evaluator.evaluate(step)
     return StepProgress(evaluator.states, tuple(evaluator.requests), tuple(evaluator.wakes))
 
 
@@ -77,10 +77,10 @@ def record_answer(
         case CheckAnswer.PASSED:
             return replace(state, status=GateStatus.OPEN, reason=reason, next_at=None)
         case CheckAnswer.FAILED:
-            return _failed(step, state, reason, now)
+            return _after_failure(step, state, reason, now)
         case CheckAnswer.UNDECIDED:
-            again = now + timedelta(seconds=step.patience.interval_seconds)
-            return replace(state, reason=reason, next_at=again)
+            next_at = now + timedelta(seconds=step.patience.interval_seconds)
+            return replace(state, reason=reason, next_at=next_at)
 
 
 @dataclass(slots=True)
@@ -93,25 +93,25 @@ class _StepEvaluator:
     requests: list[CheckRequest] = field(default_factory=list)
     wakes: list[datetime] = field(default_factory=list)
 
-    def take(self, step: Step) -> None:
+    def evaluate(self, step: Step) -> None:
         state = self.before.get(step.name) or CheckState()
-        self.states[step.name] = self._next(step, state)
+        self.states[step.name] = self._next_state(step, state)
 
-    def _next(self, step: Step, state: CheckState) -> CheckState:
+    def _next_state(self, step: Step, state: CheckState) -> CheckState:
         if state.status in (GateStatus.OPEN, GateStatus.CLOSED):
             return state
         missing = [name for name in step.after if self.states[name].status is not GateStatus.OPEN]
         if missing:
             return CheckState(reason=f"waiting for {', '.join(missing)}")
         if isinstance(step.rule, WaitRule):
-            return self._wait(state, step.rule.wait_seconds)
+            return self._advance_wait(state, step.rule.wait_seconds)
         if step.rule.asks_users:
             if self.approved:
                 return replace(state, status=GateStatus.OPEN, reason="approved")
             return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
-        return self._check(step, state)
+        return self._advance_check(step, state)
 
-    def _wait(self, state: CheckState, seconds: int) -> CheckState:
+    def _advance_wait(self, state: CheckState, seconds: int) -> CheckState:
         begun = state.begun_at or self.now
         until = begun + timedelta(seconds=seconds)
         if self.now >= until:
@@ -120,21 +120,25 @@ class _StepEvaluator:
         reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
         return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
 
-    def _check(self, step: Step, state: CheckState) -> CheckState:
+    def _advance_check(self, step: Step, state: CheckState) -> CheckState:
         if state.attempt == 0:
-            return self._begin(step, state)
+            return self._begin_attempt(step, state)
         if not state.pausing and self.now >= _deadline(step, state):
-            reason = f"no answer within {_seconds(step)} s"
+            reason = f"no answer within {_timeout_s(step)} s"
             last = f", last: {state.reason}" if state.reason else ""
-            state = _failed(step, state, f"{reason}{last}", self.now)
+            state = _after_failure(step, state, f"{reason}{last}", self.now)
         if state.status is GateStatus.CLOSED:
             return state
         if state.next_at is not None and self.now >= state.next_at:
-            return self._begin(step, state) if state.pausing else self._request(step, state)
+            return (
+                self._begin_attempt(step, state)
+                if state.pausing
+                else self._request_check(step, state)
+            )
         self.wakes.append(state.next_at or _deadline(step, state))
         return state
 
-    def _begin(self, step: Step, state: CheckState) -> CheckState:
+    def _begin_attempt(self, step: Step, state: CheckState) -> CheckState:
         attempt = state.attempt + 1
         begun = CheckState(
             GateStatus.RUNNING,
@@ -143,34 +147,34 @@ class _StepEvaluator:
             key=f"{self.base}/{step.name}/{attempt}",
             begun_at=self.now,
         )
-        return self._request(step, begun)
+        return self._request_check(step, begun)
 
-    def _request(self, step: Step, state: CheckState) -> CheckState:
+    def _request_check(self, step: Step, state: CheckState) -> CheckState:
         looks = state.looks + 1
         inputs = {
             f"steps.{name}.{key}": value
-            for name, state in self.states.items()
-            for key, value in state.outputs.items()
+            for name, step_state in self.states.items()
+            for key, value in step_state.outputs.items()
         }
         self.requests.append(CheckRequest(f"{state.key}/{looks}", state.key, step, inputs))
         self.wakes.append(_deadline(step, state))
         return replace(state, looks=looks, next_at=None)
 
 
-def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckState:
+def _after_failure(step: Step, state: CheckState, reason: str, now: datetime) -> CheckState:
     """Returns a step after a failed attempt: a pause before the next one, or a final failure."""
     if state.attempt >= step.patience.attempts:
         return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
-    again = now + timedelta(seconds=step.patience.delay_after(state.attempt))
+    next_at = now + timedelta(seconds=step.patience.delay_after(state.attempt))
     text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
-    return replace(state, reason=text, next_at=again, pausing=True)
+    return replace(state, reason=text, next_at=next_at, pausing=True)
 
 
-def _seconds(step: Step) -> int:
+def _timeout_s(step: Step) -> int:
     if step.patience.timeout_seconds or not isinstance(step.rule, CheckRule):
         return step.patience.timeout_seconds
     return step.rule.default_timeout_s
 
 
 def _deadline(step: Step, state: CheckState) -> datetime:
-    return (state.begun_at or datetime.max) + timedelta(seconds=_seconds(step))
+    return (state.begun_at or datetime.max) + timedelta(seconds=_timeout_s(step))

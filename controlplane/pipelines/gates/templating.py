@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from core.errors import Invalid
 from core.json_object import JsonValue
 
-_NAMED = re.compile(r"\$\{(release|commit|stage|pipeline|steps\.[\w-]+\.[\w.-]+)\}")
+_PLACEHOLDER = re.compile(r"\$\{(release|commit|stage|pipeline|steps\.[\w-]+\.[\w.-]+)\}")
 _MAX_TEXT = 1 << 20
 
 
 def fill_manifest(value: JsonValue, values: Mapping[str, str]) -> JsonValue:
     """Replaces the placeholders in all texts. Raises Invalid for an unknown output."""
     if isinstance(value, str):
-        text = _NAMED.sub(lambda found: _value(found[1], values), value)
+        text = _PLACEHOLDER.sub(lambda match: _placeholder_value(match[1], values), value)
         if len(text) > _MAX_TEXT:
             raise Invalid("a text of the manifest is too long after placeholders are replaced")
         return text
@@ -41,7 +41,7 @@ def parse_outputs(messages: Mapping[str, str]) -> dict[str, str]:
     return outputs
 
 
-def _value(name: str, values: Mapping[str, str]) -> str:
+def _placeholder_value(name: str, values: Mapping[str, str]) -> str:
     if name not in values:
         raise Invalid(f"no value for ${{{name}}}", field="manifest")
     return values[name]

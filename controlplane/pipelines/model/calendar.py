@@ -73,7 +73,7 @@ class Calendar:
             if period.end <= period.begin:
                 raise Invalid("a freeze must end after it begins", field=f"{field}.freezes")
 
-    def closed(self, now: datetime) -> str | None:
+    def closed_reason(self, now: datetime) -> str | None:
         """Returns the reason why the calendar is closed; None: it is open."""
         for period in self.freezes:
             if period.begin <= now < period.end:
@@ -83,31 +83,31 @@ class Calendar:
         local = now.astimezone(zone_of(self.zone))
         if local.date() in self.holidays:
             return f"{local.date()} is a holiday"
-        if not self.hours or any(begin <= now < end for begin, end in self._spans(now, 2)):
+        if not self.hours or any(begin <= now < end for begin, end in self._opening_spans(now, 2)):
             return None
         return f"outside the hours of {self.zone}"
 
     def next_change(self, now: datetime) -> datetime | None:
         """Returns the next opening or closing time within 400 days; None: no change."""
-        is_open = self.closed(now) is None
-        moments = sorted({moment for moment in self._moments(now) if moment > now})
+        is_open = self.closed_reason(now) is None
+        moments = sorted({moment for moment in self._possible_changes(now) if moment > now})
         return next(
-            (moment for moment in moments if (self.closed(moment) is None) != is_open), None
+            (moment for moment in moments if (self.closed_reason(moment) is None) != is_open), None
         )
 
-    def _moments(self, now: datetime) -> Iterator[datetime]:
+    def _possible_changes(self, now: datetime) -> Iterator[datetime]:
         """Returns all moments at which the calendar may open or close."""
-        for begin, end in self._spans(now, _DAYS_AHEAD):
+        for begin, end in self._opening_spans(now, _DAYS_AHEAD):
             yield begin
             yield end
         for period in self.freezes:
             yield period.begin
             yield period.end
         for day in self.holidays:
-            yield self._at(day, time(0))
-            yield self._at(day + _DAY, time(0))
+            yield self._to_utc(day, time(0))
+            yield self._to_utc(day + _DAY, time(0))
 
-    def _spans(self, now: datetime, days: int) -> Iterator[tuple[datetime, datetime]]:
+    def _opening_spans(self, now: datetime, days: int) -> Iterator[tuple[datetime, datetime]]:
         """Returns the opening hours that begin on each of `days` days, starting yesterday.
 
         Counts calendar days: 24 hours ago is not always yesterday, since days can have 23 or 25
@@ -119,9 +119,9 @@ class Calendar:
             for hours in self.hours:
                 if day.weekday() in hours.weekdays:
                     last = day if hours.end > hours.begin else day + _DAY
-                    yield self._at(day, hours.begin), self._at(last, hours.end, last=True)
+                    yield self._to_utc(day, hours.begin), self._to_utc(last, hours.end, last=True)
 
-    def _at(self, day: date, hour: time, *, last: bool = False) -> datetime:
+    def _to_utc(self, day: date, hour: time, *, last: bool = False) -> datetime:
         """Converts a wall-clock time into a moment; `last` selects the later of two."""
         zone = zone_of(self.zone)
         local = datetime.combine(day, hour, zone).replace(fold=int(last))

@@ -107,7 +107,7 @@ class GateRule(Plugin):
         """Returns the steps that decide, in topological order; empty: `evaluate` decides."""
         return ()
 
-    def parts(self) -> Sequence["GateRule"]:
+    def leaf_rules(self) -> Sequence["GateRule"]:
         """Returns the rule, or the rules of its steps."""
         return (self,)
 

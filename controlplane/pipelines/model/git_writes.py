@@ -17,9 +17,9 @@ MAX_KEYS = 32
 AUTHOR = "Towline <towline@localhost>"
 PROVIDERS = ("", "github", "gitlab", "gitea")
 
-_NAMED = re.compile(r"\$\{([\w.]+)\}")
-_STRANGE = re.compile(r"[^A-Za-z0-9._-]+|\.{2,}|\.lock$")
-_PERSON = re.compile(r"[^<>\x00-\x1f]{1,200} <[^<>\s\x00-\x1f]{1,200}>")
+_PLACEHOLDER = re.compile(r"\$\{([\w.]+)\}")
+_UNSAFE_IN_BRANCH = re.compile(r"[^A-Za-z0-9._-]+|\.{2,}|\.lock$")
+_AUTHOR_FORMAT = re.compile(r"[^<>\x00-\x1f]{1,200} <[^<>\s\x00-\x1f]{1,200}>")
 
 Images = Mapping[str, Collection[str]]
 """Tags of the used images, by image name."""
@@ -111,7 +111,7 @@ class GitWrite:
             change.check(f"{field}.changes[{number}]")
         check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)
         check_text(self.branch, f"{field}.branch", MAX_PATH)
-        if not _PERSON.fullmatch(self.author):
+        if not _AUTHOR_FORMAT.fullmatch(self.author):
             raise Invalid("must be `Name <email>`", field=f"{field}.author")
         if self.provider not in PROVIDERS:
             raise Invalid("must be github, gitlab or gitea", field=f"{field}.provider")
@@ -122,7 +122,10 @@ class GitWrite:
 
     def branch_for(self, values: Mapping[str, str]) -> str:
         """Returns the branch name; characters that git rejects become `-`."""
-        plain = {name: _STRANGE.sub("-", text).strip("-.") or "_" for name, text in values.items()}
+        plain = {
+            name: _UNSAFE_IN_BRANCH.sub("-", text).strip("-.") or "_"
+            for name, text in values.items()
+        }
         return fill_text(self.branch, plain)[:200].rstrip("./")
 
     def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
@@ -133,29 +136,29 @@ class GitWrite:
 def fill_text(text: str, values: Mapping[str, str]) -> str:
     """Replaces all `${name}` in a text. Raises Invalid for a name without a value."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in values:
-            known = ", ".join(sorted(values))
-            raise Invalid(f"unknown placeholder ${{{found[1]}}}; available: {known}")
-        return values[found[1]]
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            names = ", ".join(sorted(values))
+            raise Invalid(f"unknown placeholder ${{{match[1]}}}; available: {names}")
+        return values[match[1]]
 
-    return _NAMED.sub(value, text)
+    return _PLACEHOLDER.sub(value, text)
 
 
 def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit:
     if change.kind is FileKind.FOLDER:
         return CopyFolder(change.source, change.path)
-    known = dict(values)
-    if change.image and "tag" not in known and "${tag}" in change.value:
-        known["tag"] = _tag(change.image, images)
-    value = fill_text(change.value, known)
+    known_values = dict(values)
+    if change.image and "tag" not in known_values and "${tag}" in change.value:
+        known_values["tag"] = _only_tag(change.image, images)
+    value = fill_text(change.value, known_values)
     if change.kind is FileKind.IMAGE:
         return SetImage(change.path, change.image, value)
     keys = [int(key) if key.isdecimal() else key for key in change.field]
     return SetField(change.path, keys, value, change.document)
 
 
-def _tag(image: str, images: Images) -> str:
+def _only_tag(image: str, images: Images) -> str:
     tags = sorted(images.get(image, ()))
     if len(tags) != 1:
         usage = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"

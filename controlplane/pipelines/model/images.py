@@ -9,10 +9,10 @@ from core.spec.images import images_in, split_image
 
 def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
     """Returns the image tags used by the pods of these objects, by image name."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for entry in objects:
-        for image in images_in(entry):
+    tags: dict[str, set[str]] = defaultdict(set)
+    for obj in objects:
+        for image in images_in(obj):
             name, tag = split_image(image)
             if tag:
-                found[name].add(tag)
-    return dict(found)
+                tags[name].add(tag)
+    return dict(tags)

@@ -146,8 +146,8 @@ class Pipeline:
     @cached_property
     def groups(self) -> frozenset[str]:
         """Returns the ids of cluster groups that stages select services by, or roll out by."""
-        chosen = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
-        return frozenset().union(*chosen, *(stage.rollout.groups for stage in self.stages))
+        selected = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
+        return frozenset().union(*selected, *(stage.rollout.groups for stage in self.stages))
 
     @cached_property
     def order(self) -> tuple[Stage, ...]:
@@ -184,7 +184,7 @@ def validate(pipeline: Pipeline) -> Pipeline:
     gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
     check_unique((*gates, *pipeline.workflow), "edges", "gate id")
     check_unique((f"{e.source} → {e.target}" for e in pipeline.edges), "edges", "edge")
-    _check_one_first(pipeline)
+    _check_single_first(pipeline)
     _check_first(pipeline.first)
     _check_jobs(pipeline)
     _check_triggers(pipeline)
@@ -218,9 +218,9 @@ def _check_workflow(gate: Gate, field: str) -> None:
 
 
 def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
-    for end in (edge.source, edge.target):
-        if end not in pipeline.stage:
-            raise Invalid(f"stage {end} does not exist", field=field)
+    for stage_id in (edge.source, edge.target):
+        if stage_id not in pipeline.stage:
+            raise Invalid(f"stage {stage_id} does not exist", field=field)
     check_count(len(edge.gates), f"{field}.gates", MAX_GATES)
     check_unique((gate.name for gate in edge.gates), f"{field}.gates", "gate name")
     for number, gate in enumerate(edge.gates):
@@ -231,7 +231,7 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
 
 def _check_jobs(pipeline: Pipeline) -> None:
     for stage, gate in pipeline.all_gates:
-        places = [access for rule in gate.rule.parts() if (access := rule.cluster_access())]
+        places = [access for rule in gate.rule.leaf_rules() if (access := rule.cluster_access())]
         if stage.selector is not None and any(place.cluster_id is None for place in places):
             raise Invalid(
                 f"{gate.name}: a job for a stage with a selector needs a cluster", field="edges"
@@ -259,7 +259,7 @@ def _check_first(first: Stage) -> None:
         )
 
 
-def _check_one_first(pipeline: Pipeline) -> None:
+def _check_single_first(pipeline: Pipeline) -> None:
     firsts = [stage.name for stage in pipeline.order if not pipeline.edges_into[stage.id]]
     if len(firsts) > 1:
         names = ", ".join(firsts)

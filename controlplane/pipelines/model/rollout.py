@@ -18,7 +18,7 @@ MAX_PAUSE_SECONDS = 30 * 86_400
 MAX_DEADLINE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
 MAX_COUNT = 1_000
-_LOOK_FOR_ROOM = timedelta(seconds=60)
+_BUDGET_RECHECK_INTERVAL = timedelta(seconds=60)
 """Fallback interval, in case the wake-up for a free slot is missed."""
 
 
@@ -128,15 +128,15 @@ def plan_waves(rollout: Rollout, members: Sequence[StageMember]) -> Waves:
         case Strategy.CANARY:
             waves = _canaries_first(rollout, ordered)
         case Strategy.WAVES if rollout.groups:
-            waves = _by_group(rollout, ordered)
+            waves = _waves_by_group(rollout, ordered)
         case Strategy.WAVES:
             size = rollout.wave_size
             waves = [ordered[n : n + size] for n in range(0, len(ordered), size)]
         case _:
             waves = [ordered]
     is_canary = rollout.strategy is Strategy.CANARY and bool(members)
-    kept = [wave for number, wave in enumerate(waves) if wave or (is_canary and not number)]
-    return tuple(tuple(member.service for member in wave) for wave in kept)
+    nonempty = [wave for number, wave in enumerate(waves) if wave or (is_canary and not number)]
+    return tuple(tuple(member.service for member in wave) for wave in nonempty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Ba
     waiting = [service for service in wave if service not in progress]
     if not waiting:
         return Batch(reason=_progress_text(standing, number))
-    begun = any(service in progress for service in wave)
-    if number and not begun and standing.wave_done_at is not None:
+    has_begun = any(service in progress for service in wave)
+    if number and not has_begun and standing.wave_done_at is not None:
         until = standing.wave_done_at + timedelta(seconds=rollout.pause_seconds)
         if now < until:
             return Batch(reason=f"wave {number + 1} begins at {until:%H:%M:%S} UTC", wake=until)
@@ -194,10 +194,10 @@ def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Ba
     if not thawed:
         return Batch(reason=f"{len(waiting)} services are in frozen clusters")
     room = standing.room
-    may = set(thawed if room is None else room.free)
-    free = [service for service in thawed if service in may]
+    within_budget = set(thawed if room is None else room.free)
+    free = [service for service in thawed if service in within_budget]
     if room is not None and not free:
-        return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
+        return Batch(reason=room.reason, wake=now + _BUDGET_RECHECK_INTERVAL)
     chosen = _within_limits(rollout, standing, free)
     return Batch(tuple(chosen), _progress_text(standing, number))
 
@@ -219,22 +219,22 @@ def _canaries_first(rollout: Rollout, ordered: Sequence[StageMember]) -> list[li
     return [first, [member for member in ordered if member.cluster not in chosen]]
 
 
-def _by_group(rollout: Rollout, ordered: Sequence[StageMember]) -> list[list[StageMember]]:
+def _waves_by_group(rollout: Rollout, ordered: Sequence[StageMember]) -> list[list[StageMember]]:
     waves: list[list[StageMember]] = [[] for _ in range(len(rollout.groups) + 1)]
     for member in ordered:
-        places = [n for n, group in enumerate(rollout.groups) if group in member.groups]
-        waves[places[0] if places else -1].append(member)
+        matching = [n for n, group in enumerate(rollout.groups) if group in member.groups]
+        waves[matching[0] if matching else -1].append(member)
     return waves
 
 
 def _within_limits(
     rollout: Rollout, standing: RolloutStanding, waiting: Sequence[ServiceId]
 ) -> list[ServiceId]:
-    under_way = [s for s, progress in standing.progress.items() if progress is Progress.GIVEN]
-    room = rollout.max_unavailable - len(under_way) if rollout.max_unavailable else len(waiting)
+    in_progress = [s for s, progress in standing.progress.items() if progress is Progress.GIVEN]
+    room = rollout.max_unavailable - len(in_progress) if rollout.max_unavailable else len(waiting)
     if not rollout.max_per_group:
         return list(waiting[: max(room, 0)])
-    busy = Counter(standing.group_of.get(service) for service in under_way)
+    busy = Counter(standing.group_of.get(service) for service in in_progress)
     chosen: list[ServiceId] = []
     for service in waiting:
         group = standing.group_of.get(service)

@@ -40,7 +40,7 @@ async def apply_release(
     spec = codec.pipeline_from_json(row.spec) if row else None
     origins = await _origins(tx, spec, effect) if spec else {}
     stage = spec.stage.get(effect.stage) if spec else None
-    watch = stage.verification if stage else None
+    verification = stage.verification if stage else None
     changes: dict[str, Mapping[str, object]] = {}
     revisions, entries = [], []
     for before in await tx[ServiceStore].lock(contents):
@@ -49,21 +49,24 @@ async def apply_release(
             before.desired.pinned_sha,
             before.desired.digest,
             before.desired.stage_verification,
-        ) == (commit, content.rendered.digest, watch):
+        ) == (commit, content.rendered.digest, verification):
             continue
         origin = origins.get(commit)
-        columns = _columns(
-            context, before.changed(stage_verification=watch), commit, content, origin
+        columns = _service_columns(
+            context, before.changed(stage_verification=verification), commit, content, origin
         )
         is_new = (before.desired.digest, before.desired.stage_verification) != (
             content.rendered.digest,
-            watch,
+            verification,
         )
-        columns |= {"stage_verification": watch, "generation": before.desired.generation + is_new}
+        columns |= {
+            "stage_verification": verification,
+            "generation": before.desired.generation + is_new,
+        }
         after = before.changed(**columns)
         changes[after.id] = columns
-        revisions.append(_revision(after, columns["revision_id"], origin, effect))
-        entries.append(_entry(after, effect, change))
+        revisions.append(_new_revision(after, columns["revision_id"], origin, effect))
+        entries.append(_ledger_entry(after, effect, change))
     await tx[RevisionStore].add_each(revisions)
     await tx[ServiceStore].change_each(changes)
     await tx[LedgerStore].append(entries)
@@ -74,11 +77,11 @@ async def _origins(
 ) -> dict[str, Revision]:
     """Revisions of the first stage with the release's commits, by commit."""
     commits = {revision.commit for revision in effect.revisions.values()}
-    rows = await tx[RevisionStore].of_commits(spec.first.services, commits)
-    return {revision.sha: revision for revision in reversed(rows)}
+    first_stage_revisions = await tx[RevisionStore].of_commits(spec.first.services, commits)
+    return {revision.sha: revision for revision in reversed(first_stage_revisions)}
 
 
-def _columns(
+def _service_columns(
     context: OperationContext,
     service: Service,
     commit: str,
@@ -104,7 +107,9 @@ def _columns(
     }
 
 
-def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Promote) -> Revision:
+def _new_revision(
+    service: Service, id: str, origin: Revision | None, effect: fx.Promote
+) -> Revision:
     return Revision(
         id=id,
         service_id=service.id,
@@ -123,15 +128,17 @@ def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Pro
     )
 
 
-def _entry(service: Service, effect: fx.Promote, change: GitWriteStatus | None) -> LedgerEntry:
+def _ledger_entry(
+    service: Service, effect: fx.Promote, change: GitWriteStatus | None
+) -> LedgerEntry:
     message = f"release {effect.release}" + (f": {change}" if change else "")
     entry = LedgerEntry.of(
         service, LedgerStage.PROMOTED, service.updated_at, actor="pipeline", message=message
     )
-    return replace(entry, detail={"release": str(effect.release)} | _shown(change))
+    return replace(entry, detail={"release": str(effect.release)} | _change_detail(change))
 
 
-def _shown(change: GitWriteStatus | None) -> dict[str, str | int]:
+def _change_detail(change: GitWriteStatus | None) -> dict[str, str | int]:
     """Details of the git change for the ledger entry."""
     if change is None:
         return {}

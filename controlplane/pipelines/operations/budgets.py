@@ -27,23 +27,27 @@ async def budget_events(
 
     Locks the groups, so that no other pipeline uses the same budget in this transaction.
     """
-    groups, clusters = await _limited(tx, spec, services)
+    groups, clusters = await _lock_budget_groups(tx, spec, services)
     if not groups:
         return [ev.Budgeted(None)] if state.room is not None else []
-    own = {services[id].cluster_id for id in _in_progress(state) if id in services}
-    busy = await _changing(tx, groups, own)
-    free, full = [], ""
+    own_clusters = {services[id].cluster_id for id in _in_progress(state) if id in services}
+    busy = await _changing_clusters(tx, groups, own_clusters)
+    free, limit_reason = [], ""
     for id in _in_rollout_order(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
-        mine = [group for group in groups if cluster is not None and group.contains(cluster)]
-        closed = next((group for group in mine if _is_full(group, busy[group.id], cluster)), None)
-        if closed is not None:
-            full = full or _limit_reason(closed)
+        cluster_groups = [
+            group for group in groups if cluster is not None and group.contains(cluster)
+        ]
+        full_group = next(
+            (group for group in cluster_groups if _is_full(group, busy[group.id], cluster)), None
+        )
+        if full_group is not None:
+            limit_reason = limit_reason or _limit_reason(full_group)
             continue
         free.append(id)
-        for group in mine:
+        for group in cluster_groups:
             busy[group.id].add(cluster.id if cluster else "")
-    return [ev.Budgeted(BudgetRoom(tuple(free), full))]
+    return [ev.Budgeted(BudgetRoom(tuple(free), limit_reason))]
 
 
 def awaits_budget(state: PipelineState) -> bool:
@@ -63,16 +67,16 @@ async def store_changing(
     if before.room is None and after.room is None:
         return
     rows = await tx[PipelineServiceStore].of_pipeline(pipeline_id)
-    now = set(_in_progress(after)) if after.room is not None else set()
+    in_progress = set(_in_progress(after)) if after.room is not None else set()
     changed = {
-        row.id: {"changing": row.service_id in now}
+        row.id: {"changing": row.service_id in in_progress}
         for row in rows
-        if row.changing is not (row.service_id in now)
+        if row.changing is not (row.service_id in in_progress)
     }
     await tx[PipelineServiceStore].change_each(changed)
 
 
-async def _limited(
+async def _lock_budget_groups(
     tx: Transaction, spec: pipeline.Pipeline, services: Mapping[str, Service]
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
     """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
@@ -81,20 +85,22 @@ async def _limited(
     if not groups:
         return (), {}
     promoted = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
-    places = {services[id].cluster_id for id in promoted if id in services}
-    found = await tx[ClusterStore].by_ids(places)
-    ids = [group.id for group in groups if any(group.contains(cluster) for cluster in found)]
+    cluster_ids = {services[id].cluster_id for id in promoted if id in services}
+    clusters = await tx[ClusterStore].by_ids(cluster_ids)
+    ids = [group.id for group in groups if any(group.contains(cluster) for cluster in clusters)]
     locked = await tx[ClusterGroupStore].lock(ids) if ids else ()
-    return locked, {cluster.id: cluster for cluster in found}
+    return locked, {cluster.id: cluster for cluster in clusters}
 
 
-async def _changing(
-    tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
+async def _changing_clusters(
+    tx: Transaction, groups: Sequence[ClusterGroup], own_clusters: Collection[str]
 ) -> dict[str, set[str]]:
     """Ids of the changing clusters of each group; `own` are clusters that count in any case."""
     rows = await tx[PipelineServiceStore].changing()
     services = await tx[ServiceStore].by_ids({row.service_id for row in rows}) if rows else []
-    clusters = await tx[ClusterStore].by_ids({*own, *(service.cluster_id for service in services)})
+    clusters = await tx[ClusterStore].by_ids(
+        {*own_clusters, *(service.cluster_id for service in services)}
+    )
     return {group.id: {c.id for c in clusters if group.contains(c)} for group in groups}
 
 
@@ -103,9 +109,9 @@ def _in_rollout_order(spec: pipeline.Pipeline, state: PipelineState) -> Iterator
     later = [stage for stage in spec.order if stage is not spec.first]
     states = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
     for stage in sorted(later, key=lambda stage: not states[stage.id].promoting):
-        begun = states[stage.id].progress if states[stage.id].promoting else {}
+        in_progress = states[stage.id].progress if states[stage.id].promoting else {}
         for wave in stage.waves or (stage.services,):
-            yield from (id for id in wave if id not in begun and id not in state.frozen)
+            yield from (id for id in wave if id not in in_progress and id not in state.frozen)
 
 
 def _in_progress(state: PipelineState) -> Iterator[ServiceId]:

@@ -144,11 +144,11 @@ class ReleaseCheck:
 
     async def services_named(self, name: str) -> Mapping[ClusterId, Sequence[Service]]:
         async with self._context.store.read() as tx:
-            members = await tx[ServiceStore].by_ids(self._stage.services)
-            clusters = {member.cluster_id for member in members}
+            stage_services = await tx[ServiceStore].by_ids(self._stage.services)
+            clusters = {member.cluster_id for member in stage_services}
             owner = await self._owner(tx)
-            found = await tx[ServiceStore].with_names(clusters, name)
-        readable = [service for service in found if owner.may(Verb.READ, service.target)]
+            named = await tx[ServiceStore].with_names(clusters, name)
+        readable = [service for service in named if owner.may(Verb.READ, service.target)]
         return {
             cluster: [service for service in readable if service.cluster_id == cluster]
             for cluster in clusters

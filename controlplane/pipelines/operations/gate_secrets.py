@@ -25,11 +25,11 @@ class SealedGates:
 
     def is_behind(self, sealer: Sealer, row: PipelineRecord) -> bool:
         gates = codec.pipeline_from_json(row.spec).all_gates
-        rules = [rule for _, gate in gates for rule in gate.rule.parts()]
+        rules = [rule for _, gate in gates for rule in gate.rule.leaf_rules()]
         return any(_is_behind(sealer, rule) for rule in rules if isinstance(rule, SignedRule))
 
     def resealed(self, sealer: Sealer, row: PipelineRecord) -> Mapping[str, object]:
-        spec = resealed(sealer, codec.pipeline_from_json(row.spec))
+        spec = with_resealed_secrets(sealer, codec.pipeline_from_json(row.spec))
         return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}
 
 
@@ -39,12 +39,12 @@ def sealed_rule(sealer: Sealer, rule: GateRule, before: GateRule | None) -> Gate
     Invalid: a secret is not in the format of Standard Webhooks.
     """
     if isinstance(rule, SignedRule):
-        return _sealed(sealer, rule, before)
+        return _seal_rule(sealer, rule, before)
     if not isinstance(rule, WorkflowRule):
         return rule
-    known = before.steps if isinstance(before, WorkflowRule) else ()
-    old = {step.name: step.rule for step in known}
-    steps = [_sealed_step(sealer, step, old.get(step.name)) for step in rule.steps]
+    old_steps = before.steps if isinstance(before, WorkflowRule) else ()
+    old_rules = {step.name: step.rule for step in old_steps}
+    steps = [_seal_step(sealer, step, old_rules.get(step.name)) for step in rule.steps]
     return replace(rule, steps=tuple(steps))
 
 
@@ -53,32 +53,32 @@ def open_sealed(sealer: Sealer, sealed: str) -> str:
     return sealer.open(base64.b64decode(sealed), _CONTEXT).decode()
 
 
-def resealed(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
+def with_resealed_secrets(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline with all secrets encrypted by the current key."""
 
-    def again(rule: SignedRule) -> SignedRule:
+    def reseal(rule: SignedRule) -> SignedRule:
         if not _is_behind(sealer, rule):
             return rule
-        return replace(rule, sealed=_box(sealer, open_sealed(sealer, rule.sealed)))
+        return replace(rule, sealed=_encrypt(sealer, open_sealed(sealer, rule.sealed)))
 
-    return _with_signing(spec, again)
+    return _map_signed_rules(spec, reseal)
 
 
-def opened(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
+def with_plain_secrets(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline with plain secrets: the caller must drop it."""
 
-    def plain(rule: SignedRule) -> SignedRule:
+    def open_rule(rule: SignedRule) -> SignedRule:
         return replace(rule, sealed=open_sealed(sealer, rule.sealed)) if rule.sealed else rule
 
-    return _with_signing(spec, plain)
+    return _map_signed_rules(spec, open_rule)
 
 
 def without_secrets(spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline without secrets, for its history."""
-    return _with_signing(spec, lambda rule: replace(rule, sealed=""))
+    return _map_signed_rules(spec, lambda rule: replace(rule, sealed=""))
 
 
-def _with_signing(
+def _map_signed_rules(
     spec: pipeline.Pipeline, change: Callable[[SignedRule], SignedRule]
 ) -> pipeline.Pipeline:
     """The pipeline with `change` applied to each rule that may have a secret."""
@@ -107,20 +107,20 @@ def _is_behind(sealer: Sealer, rule: SignedRule) -> bool:
     return bool(rule.sealed) and not sealer.is_current(base64.b64decode(rule.sealed))
 
 
-def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
+def _seal_step(sealer: Sealer, step: Step, before: object) -> Step:
     if not isinstance(step.rule, SignedRule):
         return step
-    return replace(step, rule=_sealed(sealer, step.rule, before))
+    return replace(step, rule=_seal_rule(sealer, step.rule, before))
 
 
-def _sealed(sealer: Sealer, rule: SignedRule, before: object) -> SignedRule:
+def _seal_rule(sealer: Sealer, rule: SignedRule, before: object) -> SignedRule:
     """Encrypts `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
-        same = isinstance(before, SignedRule) and before.receiver == rule.receiver
-        return replace(rule, sealed=before.sealed if same else "")
+        has_same_receiver = isinstance(before, SignedRule) and before.receiver == rule.receiver
+        return replace(rule, sealed=before.sealed if has_same_receiver else "")
     decode_webhook_secret(rule.sealed)
-    return replace(rule, sealed=_box(sealer, rule.sealed))
+    return replace(rule, sealed=_encrypt(sealer, rule.sealed))
 
 
-def _box(sealer: Sealer, plain: str) -> str:
+def _encrypt(sealer: Sealer, plain: str) -> str:
     return base64.b64encode(sealer.seal(plain.encode(), _CONTEXT)).decode()

@@ -22,7 +22,7 @@ async def with_write_targets(
     The actor needs write access to these repositories.
     """
     stages = [await _with_write_target(tx, actor, stage) for stage in spec.stages]
-    return await _with_triggers(tx, actor, replace(spec, stages=tuple(stages)))
+    return await _with_trigger_targets(tx, actor, replace(spec, stages=tuple(stages)))
 
 
 async def _with_write_target(
@@ -31,12 +31,12 @@ async def _with_write_target(
     if stage.git is None or not stage.services:
         return stage
     repository, _ = await common_branch(tx, await tx[ServiceStore].by_ids(stage.services))
-    _check_takes_commits(repository)
+    _check_is_git(repository)
     require(actor, Verb.WRITE, repository.target)
     return replace(stage, writes_to=repository.id)
 
 
-async def _with_triggers(
+async def _with_trigger_targets(
     tx: Transaction, actor: Actor, spec: pipeline.Pipeline
 ) -> pipeline.Pipeline:
     """Resolves the triggers' repositories.
@@ -49,7 +49,7 @@ async def _with_triggers(
     services = await tx[ServiceStore].by_ids(spec.first.services)
     repository, _ = await common_branch(tx, services)
     if any(trigger.write is not None for trigger in watching):
-        _check_takes_commits(repository)
+        _check_is_git(repository)
         require(actor, Verb.WRITE, repository.target)
     if any(trigger.write is None for trigger in watching):
         for service in services:
@@ -60,8 +60,8 @@ async def _with_triggers(
 
 async def common_branch(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
     """The common repository and branch of services. Conflict: they have several, or none."""
-    places = {(service.repository_id, service.spec.ref) for service in services}
-    if len(places) != 1 or not services[0].repository_id or not services[0].spec.ref:
+    branches = {(service.repository_id, service.spec.ref) for service in services}
+    if len(branches) != 1 or not services[0].repository_id or not services[0].spec.ref:
         raise Conflict(
             "the services of a stage that is written to must share one repository and one branch"
         )
@@ -77,7 +77,7 @@ def check_writable(repository: Repository, writes_to: str) -> None:
         )
 
 
-def _check_takes_commits(repository: Repository) -> None:
+def _check_is_git(repository: Repository) -> None:
     """Conflict: only Git repositories take commits and pull requests."""
     if repository.kind is not RepositoryKind.GIT:
         raise Conflict(

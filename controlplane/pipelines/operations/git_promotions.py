@@ -52,23 +52,23 @@ class GitPromotions:
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
-        self._waiting: dict[str, set[str]] = {}
+        self._awaiting_merge: dict[str, set[str]] = {}
 
-    async def prepare(
+    async def commit_preview(
         self, view: PipelineView, stage: pipeline.Stage, services: Sequence[Service], release: str
     ) -> tuple[str, PreviewBranch]:
         """Commits a release to a preview branch; returns the commit and the branch to clean up.
 
         If the services' branch already contains the change, returns its newest commit.
         """
-        waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
-        attempt = max((candidate.attempt for candidate in waiting if candidate), default=1)
-        place = await self._place(view, stage, services, ReleaseId(release), attempt)
-        sha = await self._try_out(place) or await self._tip(place)
-        write, id = place.write, place.repository.id
-        return sha, PreviewBranch(id, place.branch, write.author, write.provider)
+        candidates = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
+        attempt = max((candidate.attempt for candidate in candidates if candidate), default=1)
+        target = await self._git_target(view, stage, services, ReleaseId(release), attempt)
+        sha = await self._commit_to_preview(target) or await self._commit_to_base(target)
+        write, id = target.write, target.repository.id
+        return sha, PreviewBranch(id, target.branch, write.author, write.provider)
 
-    async def tidy(self, view: PipelineView | None, preview: PreviewBranch) -> None:
+    async def clean_up(self, view: PipelineView | None, preview: PreviewBranch) -> None:
         """Closes a pull request and deletes its branch, unless the pipeline needs them again.
 
         A branch that services follow is never deleted.
@@ -89,71 +89,71 @@ class GitPromotions:
             await self._writer().close_request(id, preview.number, preview.provider)
         await self._writer().delete_branch(id, preview.branch, preview.author)
 
-    async def land(
+    async def write_release(
         self, view: PipelineView, stage: pipeline.Stage, services: Sequence[Service], release: str
     ) -> GitWriteStatus:
         """Writes the release to the services' branch, or opens a pull request."""
         attempt = view.state.stages.get(stage.id, StageState()).attempt
-        place = await self._place(view, stage, services, ReleaseId(release), attempt)
-        change = await self.put(place)
+        target = await self._git_target(view, stage, services, ReleaseId(release), attempt)
+        change = await self.write_change(target)
         if change.state is GitChangeState.OPEN:
-            self._waiting.setdefault(place.repository.id, set()).add(view.row.id)
+            self._awaiting_merge.setdefault(target.repository.id, set()).add(view.row.id)
         return change
 
-    async def put(self, place: GitTarget) -> GitWriteStatus:
+    async def write_change(self, target: GitTarget) -> GitWriteStatus:
         """Commits a change to its branch, or opens a pull request for it."""
-        if place.write.mode is WriteMode.COMMIT:
-            return _merged_change(place, await self._tip(place))
-        if await self._try_out(place) is None:
-            return _merged_change(place, await self._tip(place))
-        title, _, body = place.message.partition("\n")
+        if target.write.mode is WriteMode.COMMIT:
+            return _merged_change(target, await self._commit_to_base(target))
+        if await self._commit_to_preview(target) is None:
+            return _merged_change(target, await self._commit_to_base(target))
+        title, _, body = target.message.partition("\n")
         request = await self._writer().open_request(
-            place.repository.id,
-            branch=place.branch,
-            base=place.base,
+            target.repository.id,
+            branch=target.branch,
+            base=target.base,
             title=title,
             body=body.strip(),
-            provider=place.write.provider,
+            provider=target.write.provider,
         )
-        return _change_of_request(place.repository, place.base, request)
+        return _change_of_request(target.repository, target.base, request)
 
-    async def look(
+    async def check_request(
         self, view: PipelineView, change: GitWriteStatus, provider: str
     ) -> GitWriteStatus:
         """The state of a pull request.
 
         Conflict: it was closed. Unavailable: the host does not answer.
         """
-        self._waiting.setdefault(change.repository_id, set()).add(view.row.id)
+        self._awaiting_merge.setdefault(change.repository_id, set()).add(view.row.id)
         id = RepositoryId(change.repository_id)
         request = await self._writer().request(id, change.number, provider)
         if request.state is MergeRequestState.CLOSED:
-            self._waiting[change.repository_id].discard(view.row.id)
+            self._awaiting_merge[change.repository_id].discard(view.row.id)
             raise Conflict(
                 f"pull request #{request.number} was closed without a merge: {request.url}"
             )
         async with self._context.store.read() as tx:
             repository = await find_repository(tx, id)
         if request.state is MergeRequestState.MERGED:
-            self._waiting[change.repository_id].discard(view.row.id)
+            self._awaiting_merge[change.repository_id].discard(view.row.id)
             await self._context.manifests.request_poll(id)
-        found = _change_of_request(repository, change.branch, request)
-        if found.state is GitChangeState.LANDED and not found.commit:
+        status = _change_of_request(repository, change.branch, request)
+        if status.state is GitChangeState.LANDED and not status.commit:
             # A fast-forward merge: the host returns no merge commit.
-            return replace(found, commit=await self.tip(found))
-        return found
+            return replace(status, commit=await self.branch_tip(status))
+        return status
 
-    def waiting(self, repository_id: str) -> frozenset[str]:
+    def pipelines_awaiting_merge(self, repository_id: str) -> frozenset[str]:
         """Ids of the pipelines that wait for a merge in a repository, as far as this process
         knows."""
-        return frozenset(self._waiting.get(repository_id, ()))
+        return frozenset(self._awaiting_merge.get(repository_id, ()))
 
-    async def tip(self, change: GitWriteStatus) -> str:
+    async def branch_tip(self, change: GitWriteStatus) -> str:
         """The newest commit of the branch that a change targets."""
         id = RepositoryId(change.repository_id)
         return (await self._context.manifests.resolve(id, change.branch)).sha
 
-    async def _place(
+    async def _git_target(
         self,
         view: PipelineView,
         stage: pipeline.Stage,
@@ -162,18 +162,22 @@ class GitPromotions:
         attempt: int,
     ) -> GitTarget:
         write = stage.git
-        found = view.state.releases.get(release)
-        if write is None or found is None:
+        known_release = view.state.releases.get(release)
+        if write is None or known_release is None:
             raise Conflict(f"stage {stage.name} has no git write for release {release}")
-        values = release_values(view.spec, stage, found)
+        values = release_values(view.spec, stage, known_release)
         async with self._context.store.read() as tx:
             repository, base = await common_branch(tx, services)
             check_writable(repository, stage.writes_to)
-            firsts = await tx[ServiceStore].by_ids(found.commits.keys())
-        commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
+            first_stage_services = await tx[ServiceStore].by_ids(known_release.commits.keys())
+        commits = {
+            known_release.commits[s.id]
+            for s in first_stage_services
+            if s.repository_id == repository.id
+        }
         await self._check_folders(write, repository.id, base, commits)
-        digests = {revision.digest for revision in found.revisions.values()}
-        images = await self._images(digests) if any(c.image for c in write.changes) else {}
+        digests = {revision.digest for revision in known_release.revisions.values()}
+        images = await self._release_images(digests) if any(c.image for c in write.changes) else {}
         return GitTarget(
             repository,
             base,
@@ -183,13 +187,13 @@ class GitPromotions:
             write,
         )
 
-    async def _images(self, digests: set[str]) -> Images:
+    async def _release_images(self, digests: set[str]) -> Images:
         """The tags of the images that the release runs in the first stage."""
         tags: dict[str, set[str]] = {}
         for digest in sorted(digests):
             data = await self._context.manifests.bundle(digest)
-            for name, found in tags_in(Bundle(digest, data, 0).objects()).items():
-                tags.setdefault(name, set()).update(found)
+            for name, image_tags in tags_in(Bundle(digest, data, 0).objects()).items():
+                tags.setdefault(name, set()).update(image_tags)
         return tags
 
     async def _check_folders(
@@ -200,34 +204,36 @@ class GitPromotions:
         if not folders:
             return
         manifests = self._context.manifests
-        tip = (await manifests.resolve(repository, base)).sha
-        now = await manifests.trees(repository, tip, folders)
-        then: list[Mapping[str, str | None]] = [
+        branch_tip = (await manifests.resolve(repository, base)).sha
+        current_trees = await manifests.trees(repository, branch_tip, folders)
+        release_trees: list[Mapping[str, str | None]] = [
             await manifests.trees(repository, commit, folders) for commit in sorted(commits)
         ]
         for folder in folders:
-            if all(trees[folder] != now[folder] for trees in then):
+            if all(trees[folder] != current_trees[folder] for trees in release_trees):
                 raise Conflict(f"folder {folder} of {base} has changed since the release")
 
-    async def _commit(self, place: GitTarget, branch: str) -> str | None:
+    async def _commit(self, target: GitTarget, branch: str) -> str | None:
         return await self._writer().commit(
-            place.repository.id,
-            place.edits,
+            target.repository.id,
+            target.edits,
             branch=branch,
-            base=place.base,
-            author=place.write.author,
-            message=place.message,
+            base=target.base,
+            author=target.write.author,
+            message=target.message,
         )
 
-    async def _try_out(self, place: GitTarget) -> str | None:
+    async def _commit_to_preview(self, target: GitTarget) -> str | None:
         """Commits to a preview branch; None if the services' branch already contains the change."""
-        if place.branch == place.base:
-            raise Conflict(f"{place.base} is the services' own branch: set `branch` to another one")
-        return await self._commit(place, place.branch)
+        if target.branch == target.base:
+            raise Conflict(
+                f"{target.base} is the services' own branch: set `branch` to another one"
+            )
+        return await self._commit(target, target.branch)
 
-    async def _tip(self, place: GitTarget) -> str:
-        """The newest commit of the services' branch, which contains the change."""
-        return await self._commit(place, place.base) or ""
+    async def _commit_to_base(self, target: GitTarget) -> str:
+        """Commits to the services' branch; returns its newest commit, which has the change."""
+        return await self._commit(target, target.base) or ""
 
     def _writer(self) -> GitWriter:
         if self._context.writer is None:
@@ -235,9 +241,9 @@ class GitPromotions:
         return self._context.writer
 
 
-def _merged_change(place: GitTarget, sha: str) -> GitWriteStatus:
-    url = _commit_url(place.repository, sha)
-    return GitWriteStatus(GitChangeState.LANDED, place.repository.id, place.base, sha, url=url)
+def _merged_change(target: GitTarget, sha: str) -> GitWriteStatus:
+    url = _commit_url(target.repository, sha)
+    return GitWriteStatus(GitChangeState.LANDED, target.repository.id, target.base, sha, url=url)
 
 
 def _change_of_request(repository: Repository, base: str, request: MergeRequest) -> GitWriteStatus:

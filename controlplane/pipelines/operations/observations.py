@@ -39,19 +39,19 @@ def stage_events(
     spec: pipeline.Pipeline, state: PipelineState, services: Mapping[str, Service]
 ) -> list[ev.Event]:
     """Events with the present state of each stage's services."""
-    observed: list[ev.Event] = []
+    events: list[ev.Event] = []
     for stage in spec.stages:
         if stage is spec.first:
-            found = [services[s] for s in stage.services if s in services]
-            if found and all(
-                service.desired.commit_sha and service.desired.digest for service in found
+            present = [services[s] for s in stage.services if s in services]
+            if present and all(
+                service.desired.commit_sha and service.desired.digest for service in present
             ):
-                observed.append(_first_stage(stage.id, found))
+                events.append(_first_stage_observed(stage.id, present))
             continue
         stage_state = state.stages.get(stage.id)
         if stage_state is not None and stage_state.release is not None and stage_state.revisions:
-            observed.append(_healths(stage, stage_state, stage_state.release, services))
-    return observed
+            events.append(_services_health(stage, stage_state, stage_state.release, services))
+    return events
 
 
 async def environment_events(
@@ -59,16 +59,16 @@ async def environment_events(
 ) -> list[ev.Event]:
     """Events for silent clusters, freezes, denied revisions and finished jobs."""
     spec, services, project_id = view.spec, view.services, view.row.project_id
-    observed: list[ev.Event] = []
-    observed.append(ev.ClustersSilent(await _silent(tx, spec, state, services, now)))
+    events: list[ev.Event] = []
+    events.append(ev.ClustersSilent(await _silent_services(tx, spec, state, services, now)))
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
-        observed.append(ev.Frozen(_frozen(spec, services, groups)))
-    for row in await _newest_refused(tx, project_id):
+        events.append(ev.Frozen(_frozen_reasons(spec, services, groups)))
+    for row in await _newest_denied_revisions(tx, project_id):
         if row.revision not in state.known_bad:
-            observed.append(ev.RevisionDenied(row.revision, row.actor, row.reason))
-    observed += await _taken_back(tx, view, state)
-    return [*observed, *await _ended_jobs(tx, spec, state)]
+            events.append(ev.RevisionDenied(row.revision, row.actor, row.reason))
+    events += await _failed_verifications(tx, view, state)
+    return [*events, *await _job_answers(tx, spec, state)]
 
 
 async def disabled_approver_events(
@@ -80,7 +80,7 @@ async def disabled_approver_events(
     return [ev.ApproversLeft(disabled)] if disabled else []
 
 
-async def _newest_refused(tx: Transaction, project_id: str) -> list[DeniedRevision]:
+async def _newest_denied_revisions(tx: Transaction, project_id: str) -> list[DeniedRevision]:
     """The newest denied revisions of a project, at most as many as a pipeline's state stores.
 
     Older ones would be reported again each time and keep the engine busy.
@@ -94,7 +94,7 @@ def job_key(pipeline_id: str, attempt_key: str) -> str:
     return f"{pipeline_id}:{attempt_key}"
 
 
-def _frozen(
+def _frozen_reasons(
     spec: pipeline.Pipeline, services: Mapping[str, Service], groups: Mapping
 ) -> dict[ServiceId, str]:
     return {
@@ -106,7 +106,7 @@ def _frozen(
     }
 
 
-async def _silent(
+async def _silent_services(
     tx: Transaction,
     spec: pipeline.Pipeline,
     state: PipelineState,
@@ -117,8 +117,8 @@ async def _silent(
     stages = [(stage, state.stages.get(stage.id, StageState())) for stage in spec.stages]
     pending = {
         id: services[id].cluster_id
-        for stage, held in stages
-        for id in (stage.services if stage is spec.first else held.progress)
+        for stage, stage_state in stages
+        for id in (stage.services if stage is spec.first else stage_state.progress)
         if id in services and services[id].status is not ServiceStatus.HEALTHY
     }
     clusters = await tx[ClusterStore].by_ids(set(pending.values())) if pending else []
@@ -127,31 +127,31 @@ async def _silent(
 
 
 def _last_seen(cluster: Cluster) -> str:
-    seen = f"last seen {cluster.pinged_at:%F %T} UTC" if cluster.pinged_at else "never seen"
-    return f"{cluster.handle} ({seen})"
+    last_seen = f"last seen {cluster.pinged_at:%F %T} UTC" if cluster.pinged_at else "never seen"
+    return f"{cluster.handle} ({last_seen})"
 
 
 async def _disabled_approvers(
     tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
 ) -> tuple[str, ...]:
     """Pending approvers whose accounts were disabled."""
-    given = {
+    approvers = {
         approval.actor
-        for _, waiting in _waiting_gates(spec, state)
-        for approval in waiting.approvals
+        for _, gate_state in _waiting_gates(spec, state)
+        for approval in gate_state.approvals
     }
-    users = await tx[UserStore].by_emails(given) if given else []
+    users = await tx[UserStore].by_emails(approvers) if approvers else []
     return tuple(sorted(user.email for user in users if user.disabled_at is not None))
 
 
-async def _taken_back(
+async def _failed_verifications(
     tx: Transaction, view: PipelineView, state: PipelineState
 ) -> list[ev.VerificationFailed]:
     """Releases that agents found to be bad and rolled back.
 
     Counts only while the revision is denied, and only if the agent had to verify it.
     """
-    watched = {
+    under_verification = {
         id: (stage.id, stage_state.release, revision.digest)
         for stage in view.spec.stages
         if stage.verification
@@ -159,37 +159,37 @@ async def _taken_back(
         and stage_state.release
         for id, revision in stage_state.revisions.items()
     }
-    rows = await tx[LedgerStore].held(watched.keys()) if watched else []
-    digests = {digest for _, _, digest in watched.values()} if rows else set()
-    refused, project_id = await denied_among(tx, digests), view.row.project_id
-    found = []
+    rows = await tx[LedgerStore].held(under_verification.keys()) if under_verification else []
+    digests = {digest for _, _, digest in under_verification.values()} if rows else set()
+    denied, project_id = await denied_among(tx, digests), view.row.project_id
+    failures = []
     for row in rows:
-        stage, release, digest = watched[ServiceId(row.service_id or "")]
-        is_denied = refused.of(project_id, digest) and digest not in state.known_bad
+        stage, release, digest = under_verification[ServiceId(row.service_id or "")]
+        is_denied = denied.of(project_id, digest) and digest not in state.known_bad
         if row.digest == digest and is_denied:
             id = ServiceId(row.service_id or "")
-            found.append(ev.VerificationFailed(stage, release, id, row.message))
-    return found
+            failures.append(ev.VerificationFailed(stage, release, id, row.message))
+    return failures
 
 
-async def _ended_jobs(
+async def _job_answers(
     tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
 ) -> list[ev.CheckAnswered]:
     running = {
         job_key(spec.id, check.key): (gate.id, name, check.key)
-        for gate, waiting in _waiting_gates(spec, state)
-        for name, check in waiting.checks.items()
+        for gate, gate_state in _waiting_gates(spec, state)
+        for name, check in gate_state.checks.items()
         if check.status is GateStatus.RUNNING
     }
     jobs = await tx[ClusterJobStore].by_keys(running.keys()) if running else []
-    return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
+    return [_job_answer(job, *running[job.key]) for job in jobs if job.phase.final]
 
 
 def _waiting_gates(
     spec: pipeline.Pipeline, state: PipelineState
 ) -> list[tuple[pipeline.Gate, GateState]]:
     """The gates that are being decided, and the workflows of stages."""
-    found = [
+    gates = [
         (spec.gate[id][1], gate)
         for candidate in state.candidates.values()
         for id, gate in candidate.gates.items()
@@ -198,11 +198,11 @@ def _waiting_gates(
     for stage, gate in spec.workflow.values():
         stage_state = state.stages.get(stage.id)
         if stage_state is not None and stage_state.workflow is not None:
-            found.append((gate, stage_state.workflow))
-    return found
+            gates.append((gate, stage_state.workflow))
+    return gates
 
 
-def _ended(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.CheckAnswered:
+def _job_answer(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.CheckAnswered:
     passed = job.phase is JobPhase.SUCCEEDED
     code = f", exit code {job.exit_code}" if job.exit_code else ""
     reason = f"job {job.phase.lower()}{code}{f': {job.message}' if job.message else ''}"
@@ -210,7 +210,7 @@ def _ended(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.Ch
     return ev.CheckAnswered(gate, step, key, answer, reason, parse_outputs(job.outputs))
 
 
-def _healths(
+def _services_health(
     stage: pipeline.Stage, state: StageState, release: ReleaseId, services: Mapping[str, Service]
 ) -> ev.ServicesHealth:
     """Health of the services that were given the release."""
@@ -218,35 +218,37 @@ def _healths(
     reasons: dict[ServiceId, str] = {}
     for id in state.progress:
         service = services.get(id)
-        health = _health_of(service, state) if service else _of_missing(stage, id)
-        if health is not None:
-            healths[id], reason = health
+        health_and_reason = (
+            _service_health(service, state) if service else _missing_service_health(stage, id)
+        )
+        if health_and_reason is not None:
+            healths[id], reason = health_and_reason
             if reason:
                 reasons[id] = reason
     return ev.ServicesHealth(stage.id, release, healths, reasons)
 
 
-def _of_missing(stage: pipeline.Stage, id: ServiceId) -> tuple[Health, str] | None:
+def _missing_service_health(stage: pipeline.Stage, id: ServiceId) -> tuple[Health, str] | None:
     """A deleted service fails its stage; one that a selector no longer matches is ignored."""
     return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
 
 
-def _health_of(service: Service, state: StageState) -> tuple[Health, str] | None:
-    if _runs(service, state.revisions):
-        return _health([service])
+def _service_health(service: Service, state: StageState) -> tuple[Health, str] | None:
+    if _runs_release(service, state.revisions):
+        return _combined_health([service])
     if not state.verified:
         return None  # The service did not get the release yet, or applying it failed.
     return Health.PROGRESSING, f"{service.name} does not run this release"
 
 
-def _runs(service: Service, revisions: Revisions) -> bool:
+def _runs_release(service: Service, revisions: Revisions) -> bool:
     """True if the desired state of the service is its stage's release."""
     revision = revisions.get(service.id)
     return revision is not None and revision.digest == service.desired.digest
 
 
-def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:
-    health, reason = _health(services)
+def _first_stage_observed(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:
+    health, reason = _combined_health(services)
     revisions = {
         s.id: RevisionRef(s.desired.commit_sha or "", s.desired.digest or "") for s in services
     }
@@ -256,13 +258,13 @@ def _first_stage(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageO
     return ev.StageObserved(id, revisions, health, author, reason, unsettled)
 
 
-def _health(services: Sequence[Service]) -> tuple[Health, str]:
+def _combined_health(services: Sequence[Service]) -> tuple[Health, str]:
     for service in services:
         if service.applied_status is ServiceStatus.FAILED:
             problem = str(service.errors[0]) if service.errors else "is failing"
             return Health.FAILED, f"{service.name}: {problem}"
-    slow = next((s for s in services if s.applied_status is not ServiceStatus.HEALTHY), None)
-    if slow is None:
+    unhealthy = next((s for s in services if s.applied_status is not ServiceStatus.HEALTHY), None)
+    if unhealthy is None:
         return Health.HEALTHY, ""
-    message = f": {slow.observed.message}" if slow.observed.message else ""
-    return Health.PROGRESSING, f"{slow.name} is {slow.applied_status.value}{message}"
+    message = f": {unhealthy.observed.message}" if unhealthy.observed.message else ""
+    return Health.PROGRESSING, f"{unhealthy.name} is {unhealthy.applied_status.value}{message}"

@@ -9,7 +9,7 @@ from controlplane.pipelines.model.pipeline import GateId
 from controlplane.pipelines.model.state import ReleaseId
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
-from controlplane.pipelines.operations.views import PipelineView, gate_of, stage_named
+from controlplane.pipelines.operations.views import PipelineView, find_gate, stage_named
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import (
     DESIRED_STATE,
@@ -43,7 +43,7 @@ class ReleaseDecisions:
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
         """Skips a gate for the waiting release; needs the permission to skip."""
         check_text(reason, "reason", _MAX_REASON_LENGTH)
-        view, gate = await self._gate(actor, gate_id)
+        view, gate = await self._find_gate(actor, gate_id)
         require(actor, Verb.SKIP, view.row.target)
         event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
         return await self._pipelines.decide(actor, "skipGate", view, event)
@@ -52,8 +52,8 @@ class ReleaseDecisions:
         self, actor: Actor, gate_id: str, release: str, passed: bool, reason: str = ""
     ) -> PipelineView:
         """Decides at an EXTERNAL gate, as the account that the gate names."""
-        view, gate = await self._gate(actor, gate_id)
-        rule = _rule(view, gate)
+        view, gate = await self._find_gate(actor, gate_id)
+        rule = _rule_of_gate(view, gate)
         if not isinstance(rule, ExternalRule) or rule.account != actor.email:
             require(actor, Verb.APPROVE, view.row.target)
             raise Conflict("only the account that the gate names can decide at this gate")
@@ -66,10 +66,10 @@ class ReleaseDecisions:
         """The signing secret of an EXTERNAL gate's answers; None if it has none."""
         async with self._context.store.read() as tx:
             try:
-                view, gate = await gate_of(tx, gate_id)
+                view, gate = await find_gate(tx, gate_id)
             except NotFound:
                 return None
-        rule = _rule(view, gate)
+        rule = _rule_of_gate(view, gate)
         if not isinstance(rule, ExternalRule) or not rule.sealed:
             return None
         return open_sealed(self._context.sealer, rule.sealed)
@@ -82,8 +82,8 @@ class ReleaseDecisions:
         Conflict: the engine ignored the decision, with the reason.
         """
         async with self._context.store.read() as tx:
-            view, gate = await gate_of(tx, gate_id)
-        rule = _rule(view, gate)
+            view, gate = await find_gate(tx, gate_id)
+        rule = _rule_of_gate(view, gate)
         if not isinstance(rule, ExternalRule):
             raise Conflict("this gate is not of kind EXTERNAL")
         event = ev.ExternallyAnswered(
@@ -95,11 +95,11 @@ class ReleaseDecisions:
         """Aborts a stage's rollout; clusters keep their present revision."""
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
-        found = stage_named(view, stage)
-        state = view.state.stages.get(found.id)
+        target = stage_named(view, stage)
+        state = view.state.stages.get(target.id)
         if state is None or state.release is None:
             raise Conflict(f"stage {stage!r} has no release")
-        event = ev.Aborted(found.id, state.release, actor.email, reason[:_MAX_REASON_LENGTH])
+        event = ev.Aborted(target.id, state.release, actor.email, reason[:_MAX_REASON_LENGTH])
         return await self._pipelines.decide(actor, "abortRollout", view, event)
 
     async def acknowledge_rollback(self, actor: Actor, id: str, stage: str) -> PipelineView:
@@ -109,15 +109,17 @@ class ReleaseDecisions:
         event = ev.Lifted(stage_named(view, stage).id, actor.email)
         return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
 
-    async def refused(self, actor: Actor) -> list[DeniedRevision]:
+    async def denied_revisions(self, actor: Actor) -> list[DeniedRevision]:
         """Denied commits and digests: those of all projects, and of projects with readable
         pipelines."""
         async with self._context.read(actor) as tx:
             rows = await tx[DeniedRevisionStore].all()
-        found = [row for row in rows if row.project_id is None or actor.may(Verb.READ, row.target)]
-        return sorted(found, key=lambda row: row.inserted_at)
+        visible = [
+            row for row in rows if row.project_id is None or actor.may(Verb.READ, row.target)
+        ]
+        return sorted(visible, key=lambda row: row.inserted_at)
 
-    async def refuse(
+    async def deny_revision(
         self, actor: Actor, revision: str, reason: str, project_id: str | None = None
     ) -> DeniedRevision:
         """Denies a commit or digest, so that no service gets it until it is allowed again.
@@ -142,7 +144,7 @@ class ReleaseDecisions:
                     tx.publish(PIPELINE, pipeline.id)
         return row
 
-    async def lift(
+    async def allow_revision(
         self, actor: Actor, revision: str, project_id: str | None = None
     ) -> DeniedRevision:
         """Allows a denied revision again, in one project or in all. NotFound: it is not denied."""
@@ -150,30 +152,30 @@ class ReleaseDecisions:
         async with self._context.change(actor, "allowRevision", needs) as tx:
             rows = await tx[DeniedRevisionStore].of_revisions([revision])
             # A decision for all projects ends the denials of each as well.
-            ended = [row for row in rows if project_id in (None, row.project_id)]
-            if not ended:
+            removed = [row for row in rows if project_id in (None, row.project_id)]
+            if not removed:
                 raise NotFound
-            for row in ended:
+            for row in removed:
                 await tx[DeniedRevisionStore].remove(row.id)
             tx.audit(revision, revision)
             for service in await quarantine.lift_quarantine(tx, revision, actor.email):
-                _publish_lifted(tx, service)
+                _publish_quarantine_lifted(tx, service)
             pipelines = await tx[PipelineStore].all()
         for pipeline in pipelines:
             known_bad = pipeline.state.get("state", {}).get("known_bad", {})
             is_concerned = project_id in (None, pipeline.project_id)
             if revision in known_bad and is_concerned:
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
-        return ended[0]
+        return removed[0]
 
-    async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
+    async def _find_gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
         async with self._context.read(actor) as tx:
-            view, gate = await gate_of(tx, id)
+            view, gate = await find_gate(tx, id)
         require(actor, Verb.READ, view.row.target)
         return view, gate
 
 
-def _publish_lifted(tx: Change, service: Service) -> None:
+def _publish_quarantine_lifted(tx: Change, service: Service) -> None:
     """Publishes that a service is no longer quarantined."""
     tx.publish(SERVICE, service.id)
     tx.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
@@ -183,5 +185,5 @@ def _publish_lifted(tx: Change, service: Service) -> None:
         tx.publish(GENERATORS, f"{service.owner_kind.value}/{service.owner_id}")
 
 
-def _rule(view: PipelineView, id: GateId) -> GateRule:
+def _rule_of_gate(view: PipelineView, id: GateId) -> GateRule:
     return next(gate.rule for _, gate in view.spec.all_gates if gate.id == id)

@@ -47,7 +47,7 @@ from controlplane.pipelines.operations.budgets import (
     store_changing,
 )
 from controlplane.pipelines.operations.drafts import PipelineDraft
-from controlplane.pipelines.operations.gate_secrets import opened
+from controlplane.pipelines.operations.gate_secrets import with_plain_secrets
 from controlplane.pipelines.operations.git_places import with_write_targets
 from controlplane.pipelines.operations.observations import (
     disabled_approver_events,
@@ -59,7 +59,7 @@ from controlplane.pipelines.operations.stages import (
     BY_FLEET,
     bind_services,
     check_groups,
-    check_shared,
+    check_shared_services,
     unbind_services,
     with_selected_services,
 )
@@ -70,8 +70,8 @@ from controlplane.pipelines.operations.trigger_rows import (
 )
 from controlplane.pipelines.operations.views import (
     PipelineView,
+    find_gate,
     find_pipeline,
-    gate_of,
     is_author,
     named_approvers,
     pushes_of,
@@ -117,7 +117,7 @@ CLEAN_UP = "pipeline.tidy"
 _SNAPSHOT_EVERY = 100
 _EVENT_RETENTION = timedelta(days=90)
 _MAX_CHANGED = 5_000
-_KINDS = {
+_JOB_KINDS = {
     fx.RenderStage: RENDER,
     fx.Promote: PROMOTE,
     fx.FollowChange: FOLLOW_REQUEST,
@@ -126,7 +126,7 @@ _KINDS = {
     fx.WakeAt: TICK,
 }
 
-_TOPICS = {
+_NOTIFICATION_KINDS = {
     fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
     fx.Topic.APPROVAL_VOIDED: NotificationKind.GATE_WAITING,
     fx.Topic.REFUSED: NotificationKind.PROMOTION_FAILED,
@@ -137,7 +137,7 @@ _TOPICS = {
     fx.Topic.CLUSTERS_BACK: NotificationKind.ROLLOUT_CAUGHT_UP,
 }
 
-_AUDITED = {
+_AUDIT_ACTIONS = {
     fx.Topic.CLUSTERS_SILENT: "leaveOutSilentClusters",
     fx.Topic.CLUSTERS_BACK: "takeBackSilentClusters",
 }
@@ -175,11 +175,11 @@ class Pipelines:
             project = await _authorized_project(tx, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._context.new_id()
-            spec = pipeline.validate(self._builder.spec(id, draft, before, actor))
+            spec = pipeline.validate(self._builder.build(id, draft, before, actor))
             await check_groups(tx, spec)
             spec = await with_selected_services(tx, spec, project)
             await check_cluster_access(tx, actor, spec)
-            left = await bind_services(tx, spec, before, actor)
+            removed = await bind_services(tx, spec, before, actor)
             spec = await with_write_targets(tx, actor, spec)
             if row is not None and before is not None:
                 state = codec.state_from_json(row.state)
@@ -190,7 +190,7 @@ class Pipelines:
                         preview_branches(before, state), preview_branches(spec, state)
                     ),
                 )
-            await check_shared(tx, spec)
+            await check_shared_services(tx, spec)
             secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
             await store_pipeline_rows(self._context, tx, spec, secrets)
             body = codec.pipeline_to_json(spec)
@@ -204,7 +204,7 @@ class Pipelines:
             await self._record_events(tx, row)
             tx.audit(draft.name, id)
             tx.publish(PIPELINE, id)
-            _publish_departures(tx.publish, left)
+            _publish_departures(tx.publish, removed)
             return visible_view(await view_of(tx, row), actor)
 
     async def with_secrets(
@@ -215,7 +215,7 @@ class Pipelines:
         The caller must drop them.
         """
         sealer = self._context.sealer
-        spec = opened(sealer, codec.pipeline_from_json(row.spec))
+        spec = with_plain_secrets(sealer, codec.pipeline_from_json(row.spec))
         names = {trigger.id: trigger.name for trigger in spec.triggers}
         triggers = await tx[PipelineTriggerStore].of_pipeline(row.id)
         secrets = {
@@ -231,7 +231,7 @@ class Pipelines:
             row = await find_pipeline(tx, id, None)
             tx.authorize(Verb.WRITE, row.target)
             view = await view_of(tx, row)
-            left = await unbind_services(tx, view.spec)
+            removed = await unbind_services(tx, view.spec)
             await delete_pipeline_rows(tx, id)
             await tx[PipelineStore].remove(id)
             await self._schedule_cleanup(
@@ -239,7 +239,7 @@ class Pipelines:
             )
             tx.audit(row.name, id)
             tx.publish(PIPELINE, id)
-            _publish_departures(tx.publish, left)
+            _publish_departures(tx.publish, removed)
         self._wake_budget_waiters(id, view.state, PipelineState())
         return visible_view(view, actor)
 
@@ -248,7 +248,7 @@ class Pipelines:
     ) -> PipelineView:
         """Approves exactly these digests. Conflict: another release waits at the gate now."""
         async with self._context.read(actor) as tx:
-            view, gate = await gate_of(tx, gate_id)
+            view, gate = await find_gate(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named_approvers(
             view, gate
@@ -283,7 +283,7 @@ class Pipelines:
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Rejects the release that waits at the gate, until a newer release or a retry."""
         async with self._context.read(actor) as tx:
-            view, gate = await gate_of(tx, gate_id)
+            view, gate = await find_gate(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.ReleaseRejected(gate, actor.email, comment[:1000])
         return await self.decide(actor, "rejectGate", view, event)
@@ -304,14 +304,14 @@ class Pipelines:
         """Retries a rejected or failed release of a stage, given by the stage's name."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        found = stage_named(view, stage)
-        release = _release_to_retry(view, found.id)
+        target = stage_named(view, stage)
+        release = _release_to_retry(view, target.id)
         if release is None:
             raise Conflict(f"stage {stage!r} has no rejected or failed release")
-        event = ev.Retried(found.id, release, actor.email)
+        event = ev.Retried(target.id, release, actor.email)
         return await self.decide(actor, "retryPipeline", view, event)
 
-    async def measured(self, gate_id: str) -> Sequence[Measurement]:
+    async def measurements(self, gate_id: str) -> Sequence[Measurement]:
         """Measurements of a gate's metrics, newest last.
 
         The caller has checked access to the gate.
@@ -328,17 +328,17 @@ class Pipelines:
         async with self._context.store.read() as tx:
             return sorted({str(push) for push in await pushes_of(tx, release)})
 
-    async def measured_at(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
-        """Like `measured`, with an access check.
+    async def readable_measurements(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
+        """Like `measurements`, with an access check.
 
         NotFound: the gate does not exist, or the actor may not see it.
         """
         async with self._context.read(actor) as tx:
-            view, _ = await gate_of(tx, gate_id)
+            view, _ = await find_gate(tx, gate_id)
         require(actor, Verb.READ, view.row.target)
-        return await self.measured(gate_id)
+        return await self.measurements(gate_id)
 
-    def gates_of(
+    def draft_gates(
         self, spec: pipeline.Pipeline, draft: PipelineDraft
     ) -> dict[pipeline.EdgeId, tuple[pipeline.Gate, ...]]:
         """The gates that a draft defines for the edges of a pipeline. Invalid: the edges differ."""
@@ -346,13 +346,13 @@ class Pipelines:
         edges = {(edge.source, edge.target): edge for edge in spec.edges}
         gates = {}
         for edge in draft.edges:
-            before = edges.get((ids.get(edge.source), ids.get(edge.target)))
-            if before is None:
+            old_edge = edges.get((ids.get(edge.source), ids.get(edge.target)))
+            if old_edge is None:
                 raise Invalid(f"no edge from {edge.source} to {edge.target} exists", field="edges")
-            gates[before.id] = self._builder.edge(edge, ids, before).gates
+            gates[old_edge.id] = self._builder.edge(edge, ids, old_edge).gates
         return gates
 
-    async def touched(self, service_ids: Collection[str]) -> list[str]:
+    async def pipelines_of_services(self, service_ids: Collection[str]) -> list[str]:
         """Ids of the pipelines whose stages contain one of these services."""
         async with self._context.store.read() as tx:
             rows = await tx[PipelineServiceStore].of_services(service_ids)
@@ -361,8 +361,8 @@ class Pipelines:
     async def pipelines_changed_since(self, moment: datetime) -> list[str]:
         """Ids of pipelines with a service that changed since; all ids if too many services did."""
         async with self._context.store.read() as tx:
-            everything = SYSTEM.policy.visible(ResourceKind.SERVICE)
-            changed = await tx[ServiceStore].changed_since(moment, everything, _MAX_CHANGED)
+            all_services = SYSTEM.policy.visible(ResourceKind.SERVICE)
+            changed = await tx[ServiceStore].changed_since(moment, all_services, _MAX_CHANGED)
             if len(changed) < _MAX_CHANGED:
                 rows = await tx[PipelineServiceStore].of_services(changed)
                 return sorted({row.pipeline_id for row in rows})
@@ -370,9 +370,9 @@ class Pipelines:
 
     async def pipelines_with_selectors(self) -> list[str]:
         """Ids of the pipelines whose stages depend on the set of clusters."""
-        return await self.touched([BY_FLEET])
+        return await self.pipelines_of_services([BY_FLEET])
 
-    async def forget(self) -> None:
+    async def delete_old_events(self) -> None:
         """Deletes events that are older than the period for replays."""
         async with self._context.store.write() as tx:
             await tx[PipelineEventStore].remove_before(
@@ -389,7 +389,7 @@ class Pipelines:
         return row.id if row else None
 
     async def advance(
-        self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
+        self, id: str, *decisions: ev.Event, audit: AuditEntry | None = None
     ) -> tuple[str, ...]:
         """Feeds the engine with decisions, then with observations of the services.
 
@@ -401,35 +401,41 @@ class Pipelines:
             row = await tx[PipelineStore].get(id)
             if row is None:
                 return ()
-            row, left = await self._with_present_services(tx, row)
+            row, removed = await self._update_selected_services(tx, row)
             view = await view_of(tx, row, with_clusters=False)
-            before = [
+            preparations = [
                 *await disabled_approver_events(tx, view.spec, view.state),
                 *await budget_events(tx, view.spec, view.state, view.services),
             ]
-            begun = _run_engine(view.spec, view.state, before, now)
-            decisions = _run_engine(view.spec, begun.state, decided, now)
-            observed = [
-                *await environment_events(tx, view, decisions.state, now),
-                *stage_events(view.spec, decisions.state, view.services),
+            preparation_run = _run_engine(view.spec, view.state, preparations, now)
+            decision_run = _run_engine(view.spec, preparation_run.state, decisions, now)
+            observations = [
+                *await environment_events(tx, view, decision_run.state, now),
+                *stage_events(view.spec, decision_run.state, view.services),
                 ev.Tick(),
             ]
-            seen = _run_engine(view.spec, decisions.state, observed, now)
-            for effect in (*begun.effects, *decisions.effects, *seen.effects):
-                await self._record(tx, row, effect, now)
+            observation_run = _run_engine(view.spec, decision_run.state, observations, now)
+            for effect in (
+                *preparation_run.effects,
+                *decision_run.effects,
+                *observation_run.effects,
+            ):
+                await self._store_effect(tx, row, effect, now)
             ignored = tuple(
-                effect.text for effect in decisions.effects if isinstance(effect, fx.EventIgnored)
+                effect.text
+                for effect in decision_run.effects
+                if isinstance(effect, fx.EventIgnored)
             )
             if audit is not None:
                 verdict = AuditVerdict.REFUSED if ignored else AuditVerdict.ALLOWED
                 await tx[AuditLog].append([replace(audit, verdict=verdict)])
-            events = [*begun.events, *decisions.events, *seen.events]
-            await _note_measured(tx, view, decisions.events, now)
-            changed = await self._keep(tx, row, view, seen.state, events)
+            events = [*preparation_run.events, *decision_run.events, *observation_run.events]
+            await _store_measurements(tx, view, decision_run.events, now)
+            changed = await self._store_state(tx, row, view, observation_run.state, events)
         if changed:
             self._context.bus.publish(PIPELINE, id)
-        self._wake_budget_waiters(id, view.state, seen.state)
-        _publish_departures(self._context.bus.publish, left)
+        self._wake_budget_waiters(id, view.state, observation_run.state)
+        _publish_departures(self._context.bus.publish, removed)
         return ignored
 
     async def decide(
@@ -466,21 +472,21 @@ class Pipelines:
             for pipeline_id in waiting - {id}:
                 self._context.bus.publish(PIPELINE, pipeline_id)
 
-    async def _with_present_services(
+    async def _update_selected_services(
         self, tx: Transaction, row: PipelineRecord
     ) -> tuple[PipelineRecord, Sequence[Service]]:
         """The row with the services that its selectors match now, and the services that left."""
-        before = codec.pipeline_from_json(row.spec)
-        now = await with_selected_services(tx, before, row.project_id)
-        if now == before:
+        old_spec = codec.pipeline_from_json(row.spec)
+        new_spec = await with_selected_services(tx, old_spec, row.project_id)
+        if new_spec == old_spec:
             return row, ()
-        left = await bind_services(tx, now, before, SYSTEM)
-        after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
+        removed = await bind_services(tx, new_spec, old_spec, SYSTEM)
+        after = replace(row, spec=codec.pipeline_to_json(new_spec), version=row.version + 1)
         await tx[PipelineStore].put(after)
         await self._record_events(tx, after)
-        return after, left
+        return after, removed
 
-    async def _keep(
+    async def _store_state(
         self,
         tx: Transaction,
         row: PipelineRecord,
@@ -526,8 +532,8 @@ class Pipelines:
         )
         await tx[PipelineEventStore].add(event)
 
-    async def leave(self, id: str, previews: Sequence[PreviewBranch]) -> None:
-        """Cleans up preview branches, unless they are still needed."""
+    async def schedule_branch_cleanup(self, id: str, previews: Sequence[PreviewBranch]) -> None:
+        """Schedules the cleanup of preview branches; branches that are still needed stay."""
         async with self._context.store.write() as tx:
             await self._schedule_cleanup(tx, id, previews)
         self._context.bus.publish(PIPELINE, id)
@@ -541,19 +547,19 @@ class Pipelines:
             now = self._context.clock.now()
             await tx[JobStore].enqueue(Job(self._context.new_id(), CLEAN_UP, key, now, payload))
 
-    async def _record(
+    async def _store_effect(
         self, tx: Transaction, row: PipelineRecord, effect: fx.Effect, now: datetime
     ) -> None:
         """Stores an effect as a job for a worker, or as a notification."""
         id = row.id
         if isinstance(effect, fx.Notify):
             await tx[NotificationOutbox].append([_notification_of(id, effect, now)])
-            if effect.topic in _AUDITED:
+            if effect.topic in _AUDIT_ACTIONS:
                 entry = self._context.audit_entry(
-                    SYSTEM, _AUDITED[effect.topic], row.name, id, text=effect.text
+                    SYSTEM, _AUDIT_ACTIONS[effect.topic], row.name, id, text=effect.text
                 )
                 await tx[AuditLog].append([entry])
-        kind = _KINDS.get(type(effect))
+        kind = _JOB_KINDS.get(type(effect))
         if kind is None:
             log.info("pipeline effect", pipeline=id, **codec.effect_to_json(effect))
             return
@@ -566,7 +572,7 @@ class Pipelines:
 def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:
     """The notification for an effect; the pipeline's name is added when it is routed."""
     detail = {"place": effect.place, "release": effect.release}
-    kind, text = _TOPICS[effect.topic], effect.text
+    kind, text = _NOTIFICATION_KINDS[effect.topic], effect.text
     return notification(kind, now, text, pipeline_id=id, detail=detail)
 
 
@@ -582,21 +588,21 @@ class _EngineRun:
 def _run_engine(
     spec: pipeline.Pipeline, state: PipelineState, events: Iterable[ev.Event], now: datetime
 ) -> _EngineRun:
-    fed = _EngineRun(state)
+    run = _EngineRun(state)
     for event in events:
-        after, effects = step(spec, fed.state, event, now)
-        if after != fed.state:
-            fed.events.append(event)
-        fed.state = after
-        fed.effects += effects
-    return fed
+        after, effects = step(spec, run.state, event, now)
+        if after != run.state:
+            run.events.append(event)
+        run.state = after
+        run.effects += effects
+    return run
 
 
-def _publish_departures(publish: Callable[[str, str], None], left: Sequence[Service]) -> None:
+def _publish_departures(publish: Callable[[str, str], None], removed: Sequence[Service]) -> None:
     """Notifies services that left a pipeline, so that they follow their refs again."""
-    for service in left:
+    for service in removed:
         publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-    for repository in {service.repository_id for service in left if service.repository_id}:
+    for repository in {service.repository_id for service in removed if service.repository_id}:
         publish(RENDER_SERVICES, f"{repository}/")
 
 
@@ -614,11 +620,11 @@ async def _authorized_project(tx: Change, row: PipelineRecord | None, draft: Pip
     return row.project_id
 
 
-async def _note_measured(
-    tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
+async def _store_measurements(
+    tx: Transaction, view: PipelineView, events: Iterable[ev.Event], now: datetime
 ) -> None:
     """Stores the measurements of checks with accepted results."""
-    for event in taken:
+    for event in events:
         if not isinstance(event, ev.CheckAnswered) or not event.measured:
             continue
         row = await tx[PipelineGateStore].get(event.gate)

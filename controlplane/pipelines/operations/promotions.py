@@ -60,42 +60,42 @@ class Promotions:
 
     async def render(self, job: Job) -> None:
         """Renders a release for a stage; reports the digests or the error to the engine."""
-        pipeline, effect = _payload(job, fx.RenderStage)
-        services = await self._services(pipeline, effect.stage)
+        pipeline, effect = _pipeline_and_effect(job, fx.RenderStage)
+        services = await self._stage_services(pipeline, effect.stage)
         event: ev.Event
         previews: list[PreviewBranch] = []
         # Above the limit, the job is retried.
-        await self._renders.take(services)
+        await self._renders.count_renders(services)
         try:
-            commits = await self._commits_for(pipeline, services, effect, previews)
-            done = await self._renders.of(services, commits)
+            commits = await self._select_commits(pipeline, services, effect, previews)
+            renders = await self._renders.render(services, commits)
             revisions = {
-                id: RevisionRef(commits[id], rendered.digest) for id, rendered in done.items()
+                id: RevisionRef(commits[id], rendered.digest) for id, rendered in renders.items()
             }
             event = ev.StageRendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
         if await self._pipelines.advance(pipeline, event):
             # The release is no longer wanted: clean up its preview branches.
-            await self._pipelines.leave(pipeline, previews)
+            await self._pipelines.schedule_branch_cleanup(pipeline, previews)
 
     async def promote(self, job: Job) -> None:
         """Sets each service of a stage to exactly the approved revision."""
-        pipeline, effect = _payload(job, fx.Promote)
-        view = None if effect.back else await self._by_git(pipeline, effect.stage)
+        pipeline, effect = _pipeline_and_effect(job, fx.Promote)
+        view = None if effect.back else await self._view_if_promoted_by_git(pipeline, effect.stage)
         if view is None:
             return await self._apply_to_services(pipeline, effect)
         state = view.state.stages.get(effect.stage)
-        if state is None or not _is_wanted(state, effect.release):
+        if state is None or not _holds_release(state, effect.release):
             return None
-        services, change = await self._services(pipeline, effect.stage), state.change
+        services, change = await self._stage_services(pipeline, effect.stage), state.change
         try:
-            await self._check_thawed(
+            await self._check_not_frozen(
                 [service for service in services if service.id in effect.revisions]
             )
             if change is None or change.state is not GitChangeState.LANDED:
                 stage = view.spec.stage[effect.stage]
-                change = await self._git.land(view, stage, services, effect.release)
+                change = await self._git.write_release(view, stage, services, effect.release)
         except TowlineError as error:
             if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
@@ -104,38 +104,42 @@ class Promotions:
             return None
         return await self._apply_change(pipeline, effect, change)
 
-    async def follow(self, job: Job) -> None:
+    async def follow_request(self, job: Job) -> None:
         """Checks a pull request; after the merge, applies it to the stage's services.
 
         If the host does not answer, the request counts as merged once the branch renders to the
         approved digests.
         """
-        pipeline, effect = _payload(job, fx.FollowChange)
-        view = await self._by_git(pipeline, effect.stage)
+        pipeline, effect = _pipeline_and_effect(job, fx.FollowChange)
+        view = await self._view_if_promoted_by_git(pipeline, effect.stage)
         state = view.state.stages.get(effect.stage) if view else None
         if view is None or state is None or state.change is None:
             return
-        if not _is_wanted(state, effect.release):
+        if not _holds_release(state, effect.release):
             return
-        given = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
+        promotion = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
         write = view.spec.stage[effect.stage].git
         try:
-            change = await self._git.look(view, state.change, write.provider if write else "")
+            change = await self._git.check_request(
+                view, state.change, write.provider if write else ""
+            )
         except Unavailable:
             change = replace(
-                state.change, state=GitChangeState.LANDED, commit=await self._git.tip(state.change)
+                state.change,
+                state=GitChangeState.LANDED,
+                commit=await self._git.branch_tip(state.change),
             )
-            if not await self._renders_to_approved(pipeline, _with_commit(given, change)):
+            if not await self._renders_to_approved(pipeline, _with_commit(promotion, change)):
                 return
         except TowlineError as error:
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return
-        await self._apply_change(pipeline, given, change)
+        await self._apply_change(pipeline, promotion, change)
 
-    def waiting(self, repository_id: str) -> frozenset[str]:
-        """Like `GitPromotions.waiting`."""
-        return self._git.waiting(repository_id)
+    def pipelines_awaiting_merge(self, repository_id: str) -> frozenset[str]:
+        """Like `GitPromotions.pipelines_awaiting_merge`."""
+        return self._git.pipelines_awaiting_merge(repository_id)
 
     async def repository_changed(self, pipeline: str, repository_id: str) -> None:
         """Tells a pipeline that waits for a merge that the repository changed."""
@@ -153,32 +157,34 @@ class Promotions:
 
     async def _renders_to_approved(self, pipeline: str, effect: fx.Promote) -> bool:
         """True if the effect's commits render to the approved digests."""
-        services = await self._services(pipeline, effect.stage, effect.revisions)
-        done = await self._renders.of(services, _commits(effect))
-        return all(effect.revisions[id].digest == rendered.digest for id, rendered in done.items())
+        services = await self._stage_services(pipeline, effect.stage, effect.revisions)
+        renders = await self._renders.render(services, _commits_of(effect))
+        return all(
+            effect.revisions[id].digest == rendered.digest for id, rendered in renders.items()
+        )
 
     async def _apply_to_services(
         self, pipeline: str, effect: fx.Promote, change: GitWriteStatus | None = None
     ) -> None:
-        services = await self._services(pipeline, effect.stage, effect.revisions)
+        services = await self._stage_services(pipeline, effect.stage, effect.revisions)
         try:
             if not effect.back:
-                await self._check_thawed(services)
-            done = await self._renders.of(services, _commits(effect))
+                await self._check_not_frozen(services)
+            renders = await self._renders.render(services, _commits_of(effect))
             for service in services:
-                _check_same(service, effect.revisions[service.id], done[service.id])
-            await self._check_allowed(services, effect)
-            reads = await self._renders.reads(services, _commits(effect), done)
+                _check_digest(service, effect.revisions[service.id], renders[service.id])
+            await self._check_not_denied(services, effect)
+            reads = await self._renders.reads(services, _commits_of(effect), renders)
         except TowlineError as error:
-            moved = change is not None and isinstance(error, _DigestMismatch)
-            kind = ev.BaseMoved if moved else ev.PromotionFailed
+            has_moved = change is not None and isinstance(error, _DigestMismatch)
+            kind = ev.BaseMoved if has_moved else ev.PromotionFailed
             event = kind(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, event)
             return
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, changed)
-        contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in done.items()}
+        contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in renders.items()}
         async with self._context.store.write() as tx:
             await apply_release(self._context, tx, pipeline, effect, contents, change)
         for service in services:
@@ -187,13 +193,13 @@ class Promotions:
             if service.repository_id:
                 self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
-    async def tidy(self, job: Job) -> None:
+    async def clean_up(self, job: Job) -> None:
         """Deletes a branch and closes its pull request after a pipeline no longer needs them."""
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(job.payload["pipeline"])
             view = await view_of(tx, row) if row else None
         try:
-            await self._git.tidy(view, PreviewBranch(**job.payload["preview"]))
+            await self._git.clean_up(view, PreviewBranch(**job.payload["preview"]))
         except Unavailable:
             raise
         except TowlineError as error:
@@ -208,16 +214,16 @@ class Promotions:
         """Feeds the engine with the present time."""
         await self._pipelines.advance(job.payload["pipeline"])
 
-    async def _by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
+    async def _view_if_promoted_by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
         """The pipeline, if the stage is promoted by git."""
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(pipeline)
-            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
-            if row is None or found is None or found.git is None:
+            git_stage = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            if row is None or git_stage is None or git_stage.git is None:
                 return None
             return await view_of(tx, row)
 
-    async def _commits_for(
+    async def _select_commits(
         self,
         pipeline: str,
         services: list[Service],
@@ -228,59 +234,63 @@ class Promotions:
 
         Preview branches that were created for it are added to `previews`.
         """
-        view = await self._by_git(pipeline, effect.stage)
+        view = await self._view_if_promoted_by_git(pipeline, effect.stage)
         if view is None:
-            return await self._renders.commits(services, effect.commits)
+            return await self._renders.select_commits(services, effect.commits)
         stage = view.spec.stage[effect.stage]
-        sha, preview = await self._git.prepare(view, stage, services, effect.release)
+        sha, preview = await self._git.commit_preview(view, stage, services, effect.release)
         previews.append(preview)
         return {service.id: sha for service in services}
 
-    async def _services(
-        self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
+    async def _stage_services(
+        self, pipeline: str, stage: StageId, wanted_ids: Collection[ServiceId] | None = None
     ) -> list[Service]:
-        """The services of a stage, limited to `only`."""
+        """The services of a stage, limited to `wanted_ids`."""
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(pipeline)
-            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
-            ids = set(found.services) if found else set()
-            return await tx[ServiceStore].by_ids(ids if only is None else ids & set(only))
+            target = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            ids = set(target.services) if target else set()
+            return await tx[ServiceStore].by_ids(
+                ids if wanted_ids is None else ids & set(wanted_ids)
+            )
 
-    async def _check_thawed(self, services: list[Service]) -> None:
+    async def _check_not_frozen(self, services: list[Service]) -> None:
         async with self._context.store.read() as tx:
             frozen = await frozen_clusters(tx)
             for service in services:
                 if service.cluster_id in frozen:
                     await check_not_frozen(tx, service.cluster_id)
 
-    async def _check_allowed(self, services: Iterable[Service], effect: fx.Promote) -> None:
+    async def _check_not_denied(self, services: Iterable[Service], effect: fx.Promote) -> None:
         revisions: dict[str, set[str | None]] = {}
         for service in services:
-            each = effect.revisions[service.id]
-            revisions.setdefault(service.project_id, set()).update((each.commit, each.digest))
+            revision = effect.revisions[service.id]
+            revisions.setdefault(service.project_id, set()).update(
+                (revision.commit, revision.digest)
+            )
         async with self._context.store.read() as tx:
-            for project_id, found in revisions.items():
-                await check_not_denied(tx, project_id, *found)
+            for project_id, commits_and_digests in revisions.items():
+                await check_not_denied(tx, project_id, *commits_and_digests)
 
 
-def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
+def _pipeline_and_effect(job: Job, kind: type[E]) -> tuple[str, E]:
     effect = codec.effect_from_json(job.payload["effect"])
     if not isinstance(effect, kind):
         raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
     return job.payload["pipeline"], effect
 
 
-def _is_wanted(state: StageState, release: ReleaseId) -> bool:
+def _holds_release(state: StageState, release: ReleaseId) -> bool:
     """True if the stage still takes the release: it was not aborted, withdrawn or rolled back
     meanwhile."""
     return state.release == release and bool(state.revisions) and not state.stopped
 
 
-def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
+def _commits_of(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
     return {id: revision.commit for id, revision in effect.revisions.items()}
 
 
-def _check_same(service: Service, approved: RevisionRef, rendered: RenderedBundle) -> None:
+def _check_digest(service: Service, approved: RevisionRef, rendered: RenderedBundle) -> None:
     if rendered.digest != approved.digest:
         raise _DigestMismatch(
             f"service {service.name!r} now renders to {rendered.digest}, but "

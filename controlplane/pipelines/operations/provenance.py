@@ -155,14 +155,14 @@ class ProvenanceReports(ContextOperations):
         self, service: Service, rules: tuple[SignatureRule, ...], keys: TrustedKeys | None
     ) -> Iterator[ProvenanceLink]:
         attestation, digest = service.desired.attestation, service.desired.digest or ""
-        checked = _AgentChecks.of(service)
+        agent_checks = _AgentChecks.of(service)
         if attestation is None:
             subject = service.desired.commit_sha or "unknown"
             unsigned = "the render tier has not signed the bundle"
             yield ProvenanceLink(
                 ProvenanceStage.SOURCE, subject, ProvenanceState.UNVERIFIED, unsigned
             )
-            agent = checked.find(InputKind.BUNDLE, digest)
+            agent = agent_checks.find(InputKind.BUNDLE, digest)
             yield ProvenanceLink(
                 ProvenanceStage.BUNDLE, digest, ProvenanceState.UNVERIFIED, unsigned, agent
             )
@@ -173,7 +173,7 @@ class ProvenanceReports(ContextOperations):
                 keys.verify(digest, attestation)
             evidence = decode_evidence(attestation.evidence)
         except Invalid as error:
-            agent = checked.find(InputKind.BUNDLE, digest)
+            agent = agent_checks.find(InputKind.BUNDLE, digest)
             yield ProvenanceLink(
                 ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message, agent
             )
@@ -181,24 +181,25 @@ class ProvenanceReports(ContextOperations):
         state = ProvenanceState.UNVERIFIED if keys is None else ProvenanceState.VERIFIED
         for source in statement.sources:
             yield ProvenanceLink(ProvenanceStage.SOURCE, str(source), state, _IN_STATEMENT)
-            agent = checked.find(InputKind.SOURCE, str(source))
+            agent = agent_checks.find(InputKind.SOURCE, str(source))
             yield replace(self._signer_link(rules, source, evidence), agent=agent)
         renderer = f"{statement.renderer} {statement.tool}".strip() or "none"
         yield ProvenanceLink(ProvenanceStage.RENDERER, renderer, state, _IN_STATEMENT)
         link = _bundle_link(statement, digest, attestation.key_id, state)
-        yield replace(link, agent=checked.find(InputKind.BUNDLE, digest))
+        yield replace(link, agent=agent_checks.find(InputKind.BUNDLE, digest))
 
     async def _image_links(
         self, service: Service, rules: tuple[ImageSignatureRule, ...]
     ) -> list[ProvenanceLink]:
         """The images of the bundle; none while it is not stored."""
         images = await images_of_bundle(self._context, service)
-        checked = _AgentChecks.of(service)
+        agent_checks = _AgentChecks.of(service)
         return [
             replace(
-                _image_link(text, rules, images.evidence), agent=checked.find(InputKind.IMAGE, text)
+                _image_link(image, rules, images.evidence),
+                agent=agent_checks.find(InputKind.IMAGE, image),
             )
-            for text in images.names[:_MAX_IMAGES]
+            for image in images.names[:_MAX_IMAGES]
         ]
 
     def _signer_link(
@@ -206,14 +207,14 @@ class ProvenanceReports(ContextOperations):
     ) -> ProvenanceLink:
         stage = ProvenanceStage.SIGNER
         try:
-            found = check_signatures(rules, [source], evidence, self._context.clock.now())
-            unchecked = _unchecked(source, evidence)
+            signers = check_signatures(rules, [source], evidence, self._context.clock.now())
+            signature = _unverified_signature(source, evidence)
         except Invalid as error:
             return ProvenanceLink(stage, "refused", ProvenanceState.FAILED, error.message)
-        if signer := found.get(source):
+        if signer := signers.get(source):
             return ProvenanceLink(stage, str(signer), ProvenanceState.VERIFIED, "")
-        none = "the project's fence asks for no signature"
-        return ProvenanceLink(stage, unchecked, ProvenanceState.UNVERIFIED, none)
+        reason = "the project's fence asks for no signature"
+        return ProvenanceLink(stage, signature, ProvenanceState.UNVERIFIED, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,20 +244,20 @@ class _AgentChecks:
 
 
 def _image_link(
-    text: str, rules: tuple[ImageSignatureRule, ...], evidence: Evidence
+    image: str, rules: tuple[ImageSignatureRule, ...], evidence: Evidence
 ) -> ProvenanceLink:
     stage = ProvenanceStage.IMAGE
     try:
-        signer = check_images(rules, [text], evidence).get(text)
+        signer = check_images(rules, [image], evidence).get(image)
     except Invalid as error:
-        return ProvenanceLink(stage, text, ProvenanceState.FAILED, error.message)
+        return ProvenanceLink(stage, image, ProvenanceState.FAILED, error.message)
     if signer is None:
-        none = "the project's fence asks for no signature"
-        return ProvenanceLink(stage, text, ProvenanceState.UNVERIFIED, none)
-    return ProvenanceLink(stage, text, ProvenanceState.VERIFIED, f"signed by {signer}")
+        reason = "the project's fence asks for no signature"
+        return ProvenanceLink(stage, image, ProvenanceState.UNVERIFIED, reason)
+    return ProvenanceLink(stage, image, ProvenanceState.VERIFIED, f"signed by {signer}")
 
 
-def _unchecked(source: SignedSource, evidence: Evidence) -> str:
+def _unverified_signature(source: SignedSource, evidence: Evidence) -> str:
     data = evidence.commits.get(source.revision)
     if data is None:
         return "not signed"
@@ -289,8 +290,8 @@ async def _approvals(
         if not actor.may(Verb.READ, record.target):
             continue
         history = codec.state_from_json(record.state).history
-        decided = [e for e in history if e.actor and e.release == revision.release_id]
-        for entry in decided[:_MAX_APPROVALS]:
+        decisions = [e for e in history if e.actor and e.release == revision.release_id]
+        for entry in decisions[:_MAX_APPROVALS]:
             yield ProvenanceLink(
                 ProvenanceStage.APPROVAL,
                 entry.actor,
@@ -302,22 +303,22 @@ async def _approvals(
 def _cluster_links(
     service: Service, cluster: Cluster | None, components: list[Component]
 ) -> Iterator[ProvenanceLink]:
-    applied = service.observed.observed_generation == service.desired.generation
+    is_applied = service.observed.observed_generation == service.desired.generation
     refusal = _AgentChecks.of(service).refusal
     agent = f"agent {cluster.agent_version or '?'} of {cluster.handle}" if cluster else "no cluster"
     yield ProvenanceLink(
         ProvenanceStage.AGENT,
         agent,
-        ProvenanceState.FAILED if refusal else _verified_if(applied),
-        refusal or ("reports this bundle" if applied else "has not reported this bundle yet"),
+        ProvenanceState.FAILED if refusal else _verified_if(is_applied),
+        refusal or ("reports this bundle" if is_applied else "has not reported this bundle yet"),
     )
-    for component in sorted(components, key=_place):
+    for component in sorted(components, key=_object_key):
         if component.owner_uid:
             continue
-        place = f"{component.namespace}/" if component.namespace else ""
+        prefix = f"{component.namespace}/" if component.namespace else ""
         yield ProvenanceLink(
             ProvenanceStage.OBJECT,
-            f"{component.kind} {place}{component.name}",
+            f"{component.kind} {prefix}{component.name}",
             _verified_if(component.synced),
             component.hash or ("as desired" if component.synced else "differs from the bundle"),
         )
@@ -327,5 +328,5 @@ def _verified_if(is_verified: bool) -> ProvenanceState:
     return ProvenanceState.VERIFIED if is_verified else ProvenanceState.UNVERIFIED
 
 
-def _place(component: Component) -> tuple[str, str, str]:
+def _object_key(component: Component) -> tuple[str, str, str]:
     return component.kind, component.namespace, component.name

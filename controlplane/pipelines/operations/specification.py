@@ -30,7 +30,7 @@ class SpecBuilder:
     new_id: Callable[[], str]
     sealer: Sealer
 
-    def spec(
+    def build(
         self, id: str, draft: PipelineDraft, before: pipeline.Pipeline | None, actor: Actor
     ) -> pipeline.Pipeline:
         """The draft with ids; parts that keep their names keep their ids."""
@@ -55,9 +55,13 @@ class SpecBuilder:
 
     def _trigger(self, draft: TriggerDraft, before: pipeline.Pipeline | None) -> Trigger:
         """A trigger that keeps its name and rule keeps its id, so that it finds nothing twice."""
-        known = before.triggers if before else ()
-        same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
-        return Trigger(same.id if same else self.new_id(), draft.name, draft.rule, draft.write)
+        old_triggers = before.triggers if before else ()
+        unchanged = next(
+            (old for old in old_triggers if (old.name, old.rule) == (draft.name, draft.rule)), None
+        )
+        return Trigger(
+            unchanged.id if unchanged else self.new_id(), draft.name, draft.rule, draft.write
+        )
 
     def edge(
         self,
@@ -80,7 +84,7 @@ class SpecBuilder:
         self, id: pipeline.StageId, draft: StageDraft, before: pipeline.Pipeline | None
     ) -> pipeline.Stage:
         services = tuple(ServiceId(service_id) for service_id in draft.services)
-        same = before.stage.get(id) if before else None
+        old_stage = before.stage.get(id) if before else None
         workflow = draft.workflow
         return pipeline.Stage(
             id,
@@ -90,14 +94,16 @@ class SpecBuilder:
             draft.rollout,
             verification=draft.verification,
             git=draft.git,
-            workflow=self._gate(workflow, same.workflow if same else None) if workflow else None,
+            workflow=self._gate(workflow, old_stage.workflow if old_stage else None)
+            if workflow
+            else None,
         )
 
     def _gate(self, draft: GateDraft, before: pipeline.Gate | None) -> pipeline.Gate:
         """The gate with its secrets sealed or kept."""
         id = before.id if before else pipeline.GateId(self.new_id())
-        kept = before.rule if before else None
-        rule = sealed_rule(self.sealer, draft.rule, kept)
+        old_rule = before.rule if before else None
+        rule = sealed_rule(self.sealer, draft.rule, old_rule)
         return pipeline.Gate(id, draft.name, rule, draft.patience)
 
 
@@ -105,7 +111,7 @@ async def check_cluster_access(tx: Transaction, actor: Actor, spec: pipeline.Pip
     """Requires the permissions for gates that run jobs in clusters or query their
     Prometheus."""
     for stage, gate in spec.all_gates:
-        for rule in gate.rule.parts():
+        for rule in gate.rule.leaf_rules():
             if access := rule.cluster_access():
                 await _require_access(tx, actor, access, stage)
 

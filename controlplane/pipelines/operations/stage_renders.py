@@ -22,13 +22,13 @@ from core.errors import Conflict
 from core.identity import ServiceId
 from core.spec.source import RenderedBundle
 
-_AT_ONCE = 32
+_CONCURRENT_RENDERS = 32
 
 
 class StageRenderer(ContextOperations):
     """Renders services at the commits of a release."""
 
-    async def commits(
+    async def select_commits(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, str]:
         """The commit for each service: that of the first stage's service with its name, else the
@@ -42,30 +42,30 @@ class StageRenderer(ContextOperations):
             rows = await tx[RevisionStore].of_commits(commits.keys(), set(commits.values()))
             fenced = {row.service.id: row for row in await fenced_services(tx, services)}
         dates = {row.sha: row.committed_at for row in rows}
-        chosen = {}
+        commit_of_service = {}
         for service in services:
-            same = [s for s in sources if s.repository_id == service.repository_id]
-            if not same:
+            same_repository = [s for s in sources if s.repository_id == service.repository_id]
+            if not same_repository:
                 raise Conflict(
                     f"no service of the first stage uses the repository of service "
                     f"{service.name!r}: there is no commit to promote"
                 )
-            namesake = next((s for s in same if s.name == service.name), None)
-            newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
+            namesake = next((s for s in same_repository if s.name == service.name), None)
+            newest = max(same_repository, key=lambda s: dates.get(commits[s.id], s.inserted_at))
             origin = namesake or newest
-            commit = chosen[service.id] = commits[origin.id]
+            commit = commit_of_service[service.id] = commits[origin.id]
             if (fence := fenced.get(service.id)) is not None:
                 refs = {row.ref for row in rows if row.sha == commit} or {origin.spec.ref}
                 fence.check_origin(commit, refs)
-        return chosen
+        return commit_of_service
 
-    async def take(self, services: Sequence[Service]) -> None:
+    async def count_renders(self, services: Sequence[Service]) -> None:
         """Counts renders of services. LimitExceeded: their project renders too often."""
         async with self._context.store.read() as tx:
             fenced = await fenced_services(tx, services)
         take_renders(self._context, fenced)
 
-    async def of(
+    async def render(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
     ) -> dict[ServiceId, RenderedBundle]:
         """The render of each service at its commit. Conflict: a cluster was deleted."""
@@ -75,10 +75,10 @@ class StageRenderer(ContextOperations):
             sources = await sources_of(tx, [service.id for service in services])
             fenced = {row.service.id: row for row in await fenced_services(tx, services)}
         clusters = {cluster.id: cluster for cluster in rows}
-        found: dict[ServiceId, RenderedBundle] = {}
-        for start in range(0, len(services), _AT_ONCE):
-            some = services[start : start + _AT_ONCE]
-            works = (
+        renders: dict[ServiceId, RenderedBundle] = {}
+        for start in range(0, len(services), _CONCURRENT_RENDERS):
+            batch = services[start : start + _CONCURRENT_RENDERS]
+            tasks = (
                 self._render(
                     service,
                     clusters.get(service.cluster_id),
@@ -87,25 +87,25 @@ class StageRenderer(ContextOperations):
                     sources.get(service.id, ()),
                     fenced.get(service.id),
                 )
-                for service in some
+                for service in batch
             )
-            results = await asyncio.gather(*works, return_exceptions=True)
-            for service, result in zip(some, results, strict=True):
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            for service, result in zip(batch, results, strict=True):
                 if isinstance(result, BaseException):
                     raise result
-                found[service.id] = result
-        return found
+                renders[service.id] = result
+        return renders
 
     async def reads(
         self,
         services: Sequence[Service],
         commits: Mapping[ServiceId, str],
-        done: Mapping[ServiceId, RenderedBundle],
+        renders: Mapping[ServiceId, RenderedBundle],
     ) -> dict[ServiceId, dict[str, str]]:
         """The git ids of the paths that each render read."""
         return {
             service.id: await read_paths(
-                self._context, service, commits[service.id], done[service.id]
+                self._context, service, commits[service.id], renders[service.id]
             )
             for service in services
         }
@@ -115,13 +115,13 @@ class StageRenderer(ContextOperations):
         service: Service,
         cluster: Cluster | None,
         commit: str,
-        given: Mapping,
+        context_values: Mapping,
         sources: Sequence[ServiceSource],
         fenced: FencedService | None,
     ) -> RenderedBundle:
         if cluster is None or fenced is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        parameters = render_parameters(service, cluster, given)
-        taken = resolve_sources(self._context, sources)
-        request = service.render_request(commit, parameters, taken.folders, fenced.signatures)
+        parameters = render_parameters(service, cluster, context_values)
+        resolved = resolve_sources(self._context, sources)
+        request = service.render_request(commit, parameters, resolved.folders, fenced.signatures)
         return await render_inside(self._context, fenced, request)

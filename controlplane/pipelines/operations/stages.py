@@ -26,13 +26,13 @@ BY_FLEET = "*"
 
 def needs_fleet(spec: pipeline.Pipeline) -> bool:
     """True if clusters determine the services of the stages, or their order."""
-    return any(_depends(stage) for stage in spec.stages)
+    return any(_depends_on_clusters(stage) for stage in spec.stages)
 
 
 async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Invalid: a stage names a cluster group that does not exist."""
-    known = await tx[ClusterGroupStore].by_ids(spec.groups) if spec.groups else []
-    if missing := spec.groups - {group.id for group in known}:
+    existing = await tx[ClusterGroupStore].by_ids(spec.groups) if spec.groups else []
+    if missing := spec.groups - {group.id for group in existing}:
         raise Invalid(
             f"cluster group {min(missing)} does not exist: select another one", field="groups"
         )
@@ -47,7 +47,9 @@ async def with_selected_services(
     project = await find_project(tx, project_id)
     fleet = replace(await fleet_of(tx), fence=project.fence)
     stages = [
-        await _resolved(tx, stage, fleet, project.id, spec.id) if _depends(stage) else stage
+        await _with_services(tx, stage, fleet, project.id, spec.id)
+        if _depends_on_clusters(stage)
+        else stage
         for stage in spec.stages
     ]
     return replace(spec, stages=tuple(stages))
@@ -66,27 +68,27 @@ async def bind_services(
     Returns the services that leave it. Invalid: the actor may not see a service. Conflict: another
     pipeline promotes a service.
     """
-    now, then = promoted_by(spec), promoted_by(before) if before else set()
+    promoted, promoted_before = promoted_by(spec), promoted_by(before) if before else set()
     ids = {service for stage in spec.stages for service in stage.services}
-    rows = await tx[ServiceStore].by_ids(ids | then)
+    rows = await tx[ServiceStore].by_ids(ids | promoted_before)
     found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
     if missing := ids - found.keys():
         raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
-    for id in now ^ then:
+    for id in promoted ^ promoted_before:
         if id in found:
             require(actor, Verb.WRITE, found[id].target)
-    for id in now - then:
-        if (holder := await pipeline_of(tx, id)) is not None:
-            raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
+    for id in promoted - promoted_before:
+        if (other := await promoting_pipeline_name(tx, id)) is not None:
+            raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {other}")
         await tx[ServiceStore].promote(id, found[id].desired.commit_sha)
-    left = await tx[ServiceStore].lock(then - now)
-    for service in left:
+    removed = await tx[ServiceStore].lock(promoted_before - promoted)
+    for service in removed:
         await _end_promotion(tx, service)
-    await _store_rows(tx, spec)
-    return left
+    await _store_service_rows(tx, spec)
+    return removed
 
 
-async def check_shared(tx: Transaction, spec: pipeline.Pipeline) -> None:
+async def check_shared_services(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Invalid: the pipelines of these services would promote in a cycle."""
     others = await tx[PipelineServiceStore].of_services(
         {service for stage in spec.stages for service in stage.services}
@@ -100,21 +102,21 @@ async def check_shared(tx: Transaction, spec: pipeline.Pipeline) -> None:
     check_promotion_order([*specs, spec], names)
 
 
-async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
+async def promoting_pipeline_name(tx: Transaction, service_id: str) -> str | None:
     """The name of the pipeline that promotes this service; None if none does."""
     rows = await tx[PipelineServiceStore].promoted(service_id)
-    found = await tx[PipelineStore].get(rows[0].pipeline_id) if rows else None
-    return found.name if found else None
+    record = await tx[PipelineStore].get(rows[0].pipeline_id) if rows else None
+    return record.name if record else None
 
 
 async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Service]:
     """Lets all services of a pipeline follow their refs again, and returns them."""
-    left = await tx[ServiceStore].lock(promoted_by(spec))
-    for service in left:
+    unbound = await tx[ServiceStore].lock(promoted_by(spec))
+    for service in unbound:
         await _end_promotion(tx, service)
     for row in await tx[PipelineServiceStore].of_pipeline(spec.id):
         await tx[PipelineServiceStore].remove(row.id)
-    return left
+    return unbound
 
 
 async def _end_promotion(tx: Transaction, service: Service) -> None:
@@ -129,7 +131,7 @@ async def _end_promotion(tx: Transaction, service: Service) -> None:
     )
 
 
-async def _store_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
+async def _store_service_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
     """Updates the rows that find pipelines by service."""
     rows = {
         f"{spec.id}/{service}": PipelineService(
@@ -151,7 +153,7 @@ async def _store_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
             await tx[PipelineServiceStore].set_promoted(id, row.promoted)
 
 
-def _depends(stage: pipeline.Stage) -> bool:
+def _depends_on_clusters(stage: pipeline.Stage) -> bool:
     rollout = stage.rollout
     return (
         stage.selector is not None
@@ -160,10 +162,10 @@ def _depends(stage: pipeline.Stage) -> bool:
     )
 
 
-async def _resolved(
+async def _with_services(
     tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str, pipeline_id: str
 ) -> pipeline.Stage:
-    services = await _services(tx, stage, fleet, project_id, pipeline_id)
+    services = await _selected_services(tx, stage, fleet, project_id, pipeline_id)
     members = _members(services, fleet, stage.rollout.groups)
     return replace(
         stage,
@@ -173,40 +175,40 @@ async def _resolved(
     )
 
 
-async def _services(
+async def _selected_services(
     tx: Transaction, stage: pipeline.Stage, fleet: Fleet, project_id: str, pipeline_id: str
 ) -> list[Service]:
     """The named services; or the matching ones of the project that no other pipeline promotes."""
     if stage.selector is None:
         return await tx[ServiceStore].by_ids(stage.services)
     clusters = [cluster.id for cluster in fleet.matching(stage.selector.clusters, project_id)]
-    found = await tx[ServiceStore].with_names(clusters, stage.selector.names)
-    taken = await tx[PipelineServiceStore].promoted({service.id for service in found})
-    others = {row.service_id for row in taken if row.pipeline_id != pipeline_id}
-    found = [
+    matching = await tx[ServiceStore].with_names(clusters, stage.selector.names)
+    promotions = await tx[PipelineServiceStore].promoted({service.id for service in matching})
+    promoted_elsewhere = {row.service_id for row in promotions if row.pipeline_id != pipeline_id}
+    matching = [
         service
-        for service in found
-        if service.id not in others and service.project_id == project_id
+        for service in matching
+        if service.id not in promoted_elsewhere and service.project_id == project_id
     ]
-    if len(found) > pipeline.MAX_SERVICES:
+    if len(matching) > pipeline.MAX_SERVICES:
         raise Invalid(
-            f"the selector of {stage.name} matches {len(found):,} services, "
+            f"the selector of {stage.name} matches {len(matching):,} services, "
             f"but at most {pipeline.MAX_SERVICES:,} are allowed",
             field="selector",
         )
-    return found
+    return matching
 
 
 def _members(
     services: Sequence[Service], fleet: Fleet, groups: Collection[str]
 ) -> list[StageMember]:
     clusters = {cluster.id: cluster for cluster in fleet.clusters}
-    chosen = [group for group in fleet.groups if group.id in groups]
+    rollout_groups = [group for group in fleet.groups if group.id in groups]
     members = []
     for service in services:
         cluster = clusters.get(service.cluster_id)
         group_ids = tuple(
-            group.id for group in chosen if cluster is not None and group.contains(cluster)
+            group.id for group in rollout_groups if cluster is not None and group.contains(cluster)
         )
         handle = cluster.handle if cluster else ""
         members.append(StageMember(service.id, handle, group_ids))

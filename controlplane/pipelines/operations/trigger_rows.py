@@ -66,7 +66,7 @@ async def schedule_check(
     seconds: float = 0,
 ) -> None:
     """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
-    from_now = context.clock.now() + timedelta(seconds=seconds)
+    run_at = context.clock.now() + timedelta(seconds=seconds)
     payload = {"pipeline": pipeline_id, "trigger": trigger_id}
     key = f"trigger:{trigger_id}"
-    await tx[JobStore].enqueue(Job(context.new_id(), TRIGGER, key, from_now, payload))
+    await tx[JobStore].enqueue(Job(context.new_id(), TRIGGER, key, run_at, payload))

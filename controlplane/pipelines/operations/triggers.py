@@ -11,7 +11,7 @@ from controlplane.authorization import Actor, Verb, require
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.engine.preview_branches import branch_of, found_values
+from controlplane.pipelines.engine.preview_branches import branch_of, finding_values
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
@@ -37,7 +37,7 @@ from core.outbound.credentials import RegistryAccount
 
 MAX_INTERVAL_S = 900
 _MAX_PAUSE_S = 86_400
-_HINT_SECONDS = 5
+_MIN_GAP_SECONDS = 5
 
 
 @retry_operations
@@ -95,8 +95,8 @@ class Triggers:
             return None
         return open_webhook_secret(self._context.sealer, row).decode()
 
-    async def hint(self, trigger_id: str) -> None:
-        """Schedules a check soon, at most one per `_HINT_SECONDS`.
+    async def schedule_check_soon(self, trigger_id: str) -> None:
+        """Schedules a check soon, at most one per `_MIN_GAP_SECONDS`.
 
         Not before the time that a registry named when it rejected the last check.
         """
@@ -105,28 +105,28 @@ class Triggers:
             row = await tx[PipelineTriggerStore].get(trigger_id)
             if row is None:
                 return
-            rested = (row.checked_at or now) + timedelta(seconds=_HINT_SECONDS)
-            soonest = max(now, row.not_before or now, rested if row.checked_at else now)
-            seconds = (soonest - now).total_seconds()
+            after_gap = (row.checked_at or now) + timedelta(seconds=_MIN_GAP_SECONDS)
+            run_at = max(now, row.not_before or now, after_gap if row.checked_at else now)
+            seconds = (run_at - now).total_seconds()
             await schedule_check(self._context, tx, row.pipeline_id, row.id, seconds)
         self._context.bus.publish(PIPELINE, row.pipeline_id)
 
     async def poll(self, job: Job) -> None:
         """Checks for a new version, reports it to the engine, and schedules the next check."""
-        view, trigger = await self._find(job.payload["pipeline"], job.payload["trigger"])
+        view, trigger = await self._find_trigger(job.payload["pipeline"], job.payload["trigger"])
         if view is None or trigger is None:
             return
         state = view.state.triggers.get(trigger.id, TriggerState())
-        found, error, pause = None, "", 0.0
+        finding, error, retry_after_s = None, "", 0.0
         try:
-            found = await trigger.rule.discover(self._sources(view))
-            error = "" if found else "no version matches"
+            finding = await trigger.rule.discover(self._trigger_context(view))
+            error = "" if finding else "no version matches"
         except TowlineError as failure:
-            error, pause = failure.message, failure.retry_after or 0.0
-        is_new = found is not None and found != state.finding
-        await self._schedule_next(view, trigger, error, is_new, min(pause, _MAX_PAUSE_S))
-        if found is not None and (is_new or state.status is FoundStatus.FAILED):
-            event = ev.TriggerFound(trigger.id, found)
+            error, retry_after_s = failure.message, failure.retry_after or 0.0
+        is_new = finding is not None and finding != state.finding
+        await self._schedule_next(view, trigger, error, is_new, min(retry_after_s, _MAX_PAUSE_S))
+        if finding is not None and (is_new or state.status is FoundStatus.FAILED):
+            event = ev.TriggerFound(trigger.id, finding)
             await self._pipelines.advance(view.row.id, event)
         self._context.bus.publish(PIPELINE, view.row.id)
 
@@ -135,19 +135,19 @@ class Triggers:
         effect = codec.effect_from_json(job.payload["effect"])
         if not isinstance(effect, fx.WriteFinding):
             raise TowlineError(f"job {job.key} contains no found version")
-        view, trigger = await self._find(job.payload["pipeline"], effect.trigger)
+        view, trigger = await self._find_trigger(job.payload["pipeline"], effect.trigger)
         if view is None or trigger is None:
             return
         event: ev.Event
         try:
-            event = await self._written(view, trigger, effect)
+            event = await self._write_finding(view, trigger, effect)
         except TowlineError as error:
             if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
             event = ev.FindingFailed(trigger.id, effect.finding, error.message)
         await self._pipelines.advance(view.row.id, event)
 
-    async def _find(
+    async def _find_trigger(
         self, pipeline_id: str, trigger_id: str
     ) -> tuple[PipelineView | None, Trigger | None]:
         async with self._context.store.read() as tx:
@@ -161,7 +161,7 @@ class Triggers:
 
     @retry_on_collision
     async def _schedule_next(
-        self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
+        self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, retry_after_s: float
     ) -> None:
         """Schedules the next check: soon after a new version, with increasing intervals otherwise.
 
@@ -173,9 +173,11 @@ class Triggers:
             if row is None:
                 return
             interval = (
-                MIN_INTERVAL_S if is_new or pause else min(row.interval_s * 2, MAX_INTERVAL_S)
+                MIN_INTERVAL_S
+                if is_new or retry_after_s
+                else min(row.interval_s * 2, MAX_INTERVAL_S)
             )
-            seconds = max(interval + 1, pause) if pause else interval
+            seconds = max(interval + 1, retry_after_s) if retry_after_s else interval
             next_at = now + timedelta(seconds=seconds)
             checked = replace(
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
@@ -183,12 +185,12 @@ class Triggers:
             await tx[PipelineTriggerStore].put(checked)
             await schedule_check(self._context, tx, view.row.id, trigger.id, seconds)
 
-    def _sources(self, view: PipelineView) -> "TriggerSources":
+    def _trigger_context(self, view: PipelineView) -> "TriggerSources":
         return TriggerSources(
             self._context, self._repositories, self._registries, self._git_tags, view
         )
 
-    async def _written(
+    async def _write_finding(
         self, view: PipelineView, trigger: Trigger, effect: fx.WriteFinding
     ) -> ev.FindingWritten:
         first = view.spec.first
@@ -198,10 +200,10 @@ class Triggers:
             if trigger.write is not None:
                 check_writable(repository, trigger.writes_to)
         if trigger.write is None:
-            return await self._follow(view, effect)
-        values = found_values(view.spec, trigger, effect.finding)
+            return await self._follow_tag(view, effect)
+        values = finding_values(view.spec, trigger, effect.finding)
         write = trigger.write
-        place = GitTarget(
+        target = GitTarget(
             repository,
             base,
             branch_of(write, values),
@@ -209,12 +211,12 @@ class Triggers:
             write.edits(values, {}),
             write,
         )
-        change = await self._git.put(place)
+        change = await self._git.write_change(target)
         await self._context.manifests.request_poll(repository.id)
         return ev.FindingWritten(effect.trigger, effect.finding, change)
 
     @retry_on_collision
-    async def _follow(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
+    async def _follow_tag(self, view: PipelineView, effect: fx.WriteFinding) -> ev.FindingWritten:
         """Sets the refs of the first stage's services to the tag."""
         async with self._context.store.write() as tx:
             services = await tx[ServiceStore].by_ids(view.spec.first.services)

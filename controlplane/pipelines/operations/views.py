@@ -46,10 +46,10 @@ async def find_pipeline(tx: Transaction, id: str | None, name: str | None) -> Pi
 
 def stage_named(view: PipelineView, name: str) -> pipeline.Stage:
     """NotFound: the pipeline has no stage with this name."""
-    found = next((stage for stage in view.spec.stages if stage.name == name), None)
-    if found is None:
+    target = next((stage for stage in view.spec.stages if stage.name == name), None)
+    if target is None:
         raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
-    return found
+    return target
 
 
 async def view_of(
@@ -59,8 +59,8 @@ async def view_of(
     spec = codec.pipeline_from_json(row.spec)
     ids = {service for stage in spec.stages for service in stage.services}
     services = await tx[ServiceStore].by_ids(ids)
-    places = {service.cluster_id for service in services} if with_clusters else set()
-    clusters = await tx[ClusterStore].by_ids(places) if places else []
+    cluster_ids = {service.cluster_id for service in services} if with_clusters else set()
+    clusters = await tx[ClusterStore].by_ids(cluster_ids) if cluster_ids else []
     return PipelineView(
         row,
         spec,
@@ -84,7 +84,7 @@ def visible_view(view: PipelineView, actor: Actor) -> PipelineView:
     )
 
 
-async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.GateId]:
+async def find_gate(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.GateId]:
     """The pipeline of a gate. NotFound: no gate has this id."""
     gate = await tx[PipelineGateStore].get(id)
     row = found(
@@ -132,9 +132,9 @@ async def is_author(tx: Transaction, actor: Actor, release: Release) -> bool:
     email = actor.email.casefold()
     if any(push.email.casefold() == email for push in await pushes_of(tx, release)):
         return True
-    moved = await tx[RevisionStore].of_commits(
+    revisions = await tx[RevisionStore].of_commits(
         release.commits.keys(), set(release.commits.values())
     )
-    authors = [release.author, *(revision.author for revision in moved)]
+    authors = [release.author, *(revision.author for revision in revisions)]
     # Identity providers and git may write an address in different cases.
     return any(f"<{email}>" in author.casefold() for author in authors)

@@ -75,10 +75,10 @@ class PipelineReplays:
         view = await self._pipelines.get(actor, id)
         require(actor, Verb.READ, view.row.target)
         records = await self._records(id, until)
-        begin = _beginning(records, since)
+        begin = _starting_record(records, since)
         state = codec.state_from_json(begin.state or {})
         spec = codec.pipeline_from_json(begin.spec or {})
-        changed = _with_gates(spec, self._pipelines.gates_of(spec, draft))
+        changed = _with_gates(spec, self._pipelines.draft_gates(spec, draft))
         recorded = [
             RecordedEvents(
                 record.at, tuple(codec.event_from_json(event) for event in record.events)
@@ -88,9 +88,13 @@ class PipelineReplays:
         ]
         if sum(len(entry.events) for entry in recorded) > MAX_EVENTS:
             raise LimitExceeded(f"more than {MAX_EVENTS:,} events: choose a shorter window")
-        was = replay(spec, state, recorded, until)
-        would = replay(changed, state, recorded, until)
-        return PipelineReplay(begin.at, _steps(spec, was, would), _waiting(spec, would))
+        actual = replay(spec, state, recorded, until)
+        hypothetical = replay(changed, state, recorded, until)
+        return PipelineReplay(
+            begin.at,
+            _replay_steps(spec, actual, hypothetical),
+            _waiting_releases(spec, hypothetical),
+        )
 
     async def _records(self, id: str, until: datetime) -> list[PipelineEvent]:
         async with self._context.store.read() as tx:
@@ -98,13 +102,15 @@ class PipelineReplays:
         return sorted((row for row in rows if row.at < until), key=lambda row: row.id)
 
 
-def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
+def _starting_record(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
     """The last record before the window with the pipeline's spec and state, else the first."""
-    known = [record for record in records if record.spec is not None and record.state is not None]
-    if not known:
+    snapshots = [
+        record for record in records if record.spec is not None and record.state is not None
+    ]
+    if not snapshots:
         raise Invalid("no events of this pipeline were recorded in that time", field="since")
-    before = [record for record in known if record.at <= since]
-    return before[-1] if before else known[0]
+    earlier = [record for record in snapshots if record.at <= since]
+    return earlier[-1] if earlier else snapshots[0]
 
 
 def _with_gates(
@@ -114,23 +120,25 @@ def _with_gates(
     return pipeline.validate(replace(spec, edges=edges))
 
 
-def _steps(spec: pipeline.Pipeline, was: Replay, would: Replay) -> tuple[ReplayStep, ...]:
-    first, second = was.promotions, would.promotions
+def _replay_steps(
+    spec: pipeline.Pipeline, actual: Replay, hypothetical: Replay
+) -> tuple[ReplayStep, ...]:
+    actual_times, hypothetical_times = actual.promotions, hypothetical.promotions
     return tuple(
         ReplayStep(
             spec.stage[promotion.stage].name,
             promotion.release,
             promotion.back,
-            first.get(promotion),
-            second.get(promotion),
+            actual_times.get(promotion),
+            hypothetical_times.get(promotion),
         )
-        for promotion in first | second
+        for promotion in actual_times | hypothetical_times
     )
 
 
-def _waiting(spec: pipeline.Pipeline, would: Replay) -> tuple[ReplayWaiting, ...]:
+def _waiting_releases(spec: pipeline.Pipeline, hypothetical: Replay) -> tuple[ReplayWaiting, ...]:
     return tuple(
         ReplayWaiting(spec.stage[edge.target].name, candidate.release, candidate.reason)
         for edge in spec.edges
-        if (candidate := would.state.candidates.get(edge.id)) is not None
+        if (candidate := hypothetical.state.candidates.get(edge.id)) is not None
     )

@@ -37,12 +37,14 @@ def highest_version(tags: Iterable[str], versions: str) -> str | None:
     chart's form.
     """
     spec = NpmSpec(versions)
-    found: list[tuple[Version, str]] = []
+    candidates: list[tuple[Version, str]] = []
     for tag in tags:
-        version = _version(tag)
+        version = _parse_version(tag)
         if version is not None and version in spec:
-            found.append((version, tag))
-    return max(found, default=(None, None), key=lambda pair: (pair[0].precedence_key, pair[1]))[1]
+            candidates.append((version, tag))
+    return max(
+        candidates, default=(None, None), key=lambda pair: (pair[0].precedence_key, pair[1])
+    )[1]
 
 
 def highest_match(tags: Iterable[str], pattern: str) -> str | None:
@@ -50,7 +52,7 @@ def highest_match(tags: Iterable[str], pattern: str) -> str | None:
     matches = [
         (tag, groups) for tag in tags if (groups := patterns.match_groups(pattern, tag)) is not None
     ]
-    best = max(matches, default=None, key=lambda match: (_order(*match), match[0]))
+    best = max(matches, default=None, key=lambda match: (_sort_key(*match), match[0]))
     return best[0] if best else None
 
 
@@ -64,14 +66,14 @@ def newest_tag(built: Mapping[str, datetime]) -> str | None:
     return max(built, default=None, key=lambda tag: (built[tag], tag))
 
 
-def _version(tag: str) -> Version | None:
+def _parse_version(tag: str) -> Version | None:
     try:
         return Version(tag.removeprefix("v").replace("_", "+"))
     except ValueError:
         return None
 
 
-def _order(tag: str, groups: tuple[str | None, ...]) -> tuple[tuple[bool, int, str], ...]:
-    text = groups[0] if groups and groups[0] is not None else tag
-    parts = re.findall(r"\d+|\D+", text)
+def _sort_key(tag: str, groups: tuple[str | None, ...]) -> tuple[tuple[bool, int, str], ...]:
+    sorted_text = groups[0] if groups and groups[0] is not None else tag
+    parts = re.findall(r"\d+|\D+", sorted_text)
     return tuple((p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts)

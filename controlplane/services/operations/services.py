@@ -490,7 +490,7 @@ class Services:
             service = await find_managed_service(tx, id)
             tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
-            pipeline = await self._parts.pipeline_of(tx, id)
+            pipeline = await self._parts.promoting_pipeline_name(tx, id)
             if pipeline is not None:
                 raise Conflict(
                     f"service {service.name!r} gets its commits from pipeline {pipeline!r}"

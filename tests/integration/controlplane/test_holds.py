@@ -76,7 +76,7 @@ async def stages(world: World, service: Service) -> list[LedgerStage]:
 
 
 async def lift(world: World, revision: str) -> None:
-    await ReleaseDecisions(world.deps, world.pipelines).lift(world.admin, revision)
+    await ReleaseDecisions(world.deps, world.pipelines).allow_revision(world.admin, revision)
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -
     assert service.repository_id is not None
     sha = world.manifests.push(service.repository_id, {"shop": [config_map("a", v="odd")]})
     overrides = ReleaseDecisions(world.deps, world.pipelines)
-    await overrides.refuse(world.admin, sha, "the author says so")
+    await overrides.deny_revision(world.admin, sha, "the author says so")
     await world.delivery.deliver(service.repository_id)
     now = await world.get(service)
     assert (now.desired.digest, now.desired.quarantined) == (service.desired.digest, sha)
@@ -333,10 +333,10 @@ async def test_lifting_needs_the_right(world: World, held: Service, role: Role) 
     """A reader has none; an editor of the installation may."""
     overrides = ReleaseDecisions(world.deps, world.pipelines)
     if role is Role.EDITOR:
-        await overrides.lift(person(role), bad_digest())
+        await overrides.allow_revision(person(role), bad_digest())
         return
     with pytest.raises(Forbidden):
-        await overrides.lift(person(role), bad_digest())
+        await overrides.allow_revision(person(role), bad_digest())
 
 
 async def test_a_stage_has_its_services_prove_themselves(world: World) -> None:

@@ -26,7 +26,7 @@ from controlplane.pipelines.operations.drafts import (
 )
 from controlplane.pipelines.operations.gate_secrets import (
     open_sealed,
-    resealed,
+    with_resealed_secrets,
     without_secrets,
 )
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -244,7 +244,7 @@ async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> No
     after = (await pipelines.get(world.admin, row.id)).spec
     assert [one.sealed for one in signing(after)] != [one.sealed for one in signing(old)]
     assert [open_sealed(sealing.ring, one.sealed) for one in signing(after)] == [SIGNING] * 4
-    assert after == resealed(sealing.ring, after), "nothing but its secrets changes"
+    assert after == with_resealed_secrets(sealing.ring, after), "nothing but its secrets changes"
     assert without_secrets(after) == without_secrets(old)
     async with world.deps.store.read() as tx:
         (trigger,) = await tx[PipelineTriggerStore].all()
@@ -287,7 +287,7 @@ async def signing_pipeline(world: World) -> PipelineDraft:
 
 def signing(spec: pipeline.Pipeline) -> list[HttpRule | ExternalRule]:
     """The rules of a pipeline that may sign."""
-    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
+    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.leaf_rules()]
     return [one for one in rules if isinstance(one, HttpRule | ExternalRule)]
 
 

@@ -263,18 +263,21 @@ async def test_metric_results_are_stored_with_their_gate(
         await stand.push(str(release))
         gate = (await stand.view()).spec.edges[0].gates[0].id
         seen.append(
-            [(one.release, one.passed, one.values) for one in await world.pipelines.measured(gate)]
+            [
+                (one.release, one.passed, one.values)
+                for one in await world.pipelines.measurements(gate)
+            ]
         )
     first, second, third = (1, False, (1.5,)), (2, False, (2.0,)), (3, True, (0.5,))
     assert seen == [[first], [first, second], [second, third]]
-    rows = await world.pipelines.measured_at(world.admin, gate)
+    rows = await world.pipelines.readable_measurements(world.admin, gate)
     assert [(one.release, one.passed, one.values) for one in rows] == [second, third]
     stranger = person(Role.VIEWER, scope=Scope("project:other"))
     for actor, asked in ((stranger, gate), (stranger, "absent"), (world.admin, "absent")):
         with pytest.raises(NotFound, match="could not find resource"):
-            await world.pipelines.measured_at(actor, asked)
+            await world.pipelines.readable_measurements(actor, asked)
     await world.pipelines.delete(world.admin, (await stand.view()).row.id)
-    assert await world.pipelines.measured(gate) == ()
+    assert await world.pipelines.measurements(gate) == ()
 
 
 async def test_a_metric_of_a_cluster_is_asked_as_who_saved_the_pipeline(world: World) -> None:
@@ -541,13 +544,13 @@ async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -
     repository = stand.services["dev"][0].repository_id or ""
     objects = [config_map("a", v="1")]
     sha = stand.world.manifests.push(repository, {"dev": objects, "prod": objects})
-    await stand.overrides.refuse(stand.world.admin, sha, "loses orders")
+    await stand.overrides.deny_revision(stand.world.admin, sha, "loses orders")
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
     assert await stand.deployed() == [False]
     assert (await stand.world.get(stand.services["dev"][0])).desired.quarantined == sha
-    await stand.overrides.lift(stand.world.admin, sha)
+    await stand.overrides.allow_revision(stand.world.admin, sha)
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
@@ -639,7 +642,7 @@ async def test_a_release_that_fails_its_verification_is_rolled_back(stand: Stand
     await stand.settle()
     assert (await stand.world.get(prod)).desired.digest == good.desired.digest
     assert "crash loop" in (await stand.prod()).hold
-    assert [row.revision for row in await stand.overrides.refused(stand.world.admin)] == [
+    assert [row.revision for row in await stand.overrides.denied_revisions(stand.world.admin)] == [
         bad.desired.digest
     ]
 

@@ -176,7 +176,7 @@ class Stand:
         work = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
-            FOLLOW_REQUEST: promotions.follow,
+            FOLLOW_REQUEST: promotions.follow_request,
             CLEAN_UP: self.tidied,
         }
         await self.world.pipelines.advance((await self.view()).row.id)
@@ -194,9 +194,9 @@ class Stand:
     async def tidied(self, job: Job) -> None:
         """What a host that is away leaves undone would be tried again."""
         with suppress(Unavailable):
-            await self.world.promotions.tidy(job)
+            await self.world.promotions.clean_up(job)
 
-    async def tidy(self) -> None:
+    async def clean_up(self) -> None:
         """Take back what is due to be, of pipelines that are gone too."""
         async with self.world.deps.store.write() as tx:
             jobs = await tx[JobStore].claim([CLEAN_UP], "test", self.world.clock.now(), 100)
@@ -315,7 +315,9 @@ async def test_a_commit_that_is_there_already_is_found(stand: Stand) -> None:
     promotion = GitPromotions(stand.world.deps)
     before = len(stand.commits())
     for _ in range(2):
-        await promotion.land(view, view.spec.stages[1], [await stand.given()], held.release)
+        await promotion.write_release(
+            view, view.spec.stages[1], [await stand.given()], held.release
+        )
     await stand.approve()
     assert len(stand.commits()) == before + 1
     assert (await stand.prod()).change is not None
@@ -398,7 +400,7 @@ async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
     view = await stand.view()
     release = view.state.candidates[view.spec.edges[0].id].release
     with pytest.raises(Conflict, match="has changed since the release"):
-        await GitPromotions(stand.world.deps).prepare(
+        await GitPromotions(stand.world.deps).commit_preview(
             view, view.spec.stages[1], [await stand.given()], release
         )
 
@@ -477,5 +479,5 @@ async def test_an_abandoned_request_is_closed_and_its_branch_deleted(stand: Stan
     assert states == ["closed", "open"]
     assert stand.branches() == {stand.host.requests[1]["head"]["ref"]}
     await stand.world.pipelines.delete(stand.world.admin, view.row.id)
-    await stand.tidy()
+    await stand.clean_up()
     assert stand.host.requests[1]["state"] == "closed" and stand.branches() == set()

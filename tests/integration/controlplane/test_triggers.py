@@ -264,7 +264,7 @@ async def test_looks_become_rarer_without_news_and_heed_the_registry(stand: Stan
     await stand.look()
     row = await stand.row()
     assert "429" in row.error and gap(row) == timedelta(hours=1)
-    await stand.triggers.hint(row.id)
+    await stand.triggers.schedule_check_soon(row.id)
     await stand.world.clock.advance(3599)
     assert await stand.look() == 0, "a hint does not hasten what the registry wants to be late"
     await stand.world.clock.advance(1)

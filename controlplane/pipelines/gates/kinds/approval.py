@@ -54,4 +54,6 @@ class ApprovalRule(GateRule):
 
 def approval_of(rule: GateRule) -> ApprovalRule | None:
     """Returns the approval rule of a gate or of a workflow's step, if there is one."""
-    return next((part for part in rule.parts() if isinstance(part, ApprovalRule)), None)
+    return next(
+        (step_rule for step_rule in rule.leaf_rules() if isinstance(step_rule, ApprovalRule)), None
+    )

@@ -27,7 +27,9 @@ class ExternalRule(SignedRule):
         return self.account
 
     def evaluate(self, inputs: GateInputs) -> GateVerdict:
-        given = inputs.valid_approvals
-        if given:
-            return GateVerdict(GateStatus.OPEN, f"passed by {given[0].actor}: {given[0].comment}")
+        approvals = inputs.valid_approvals
+        if approvals:
+            return GateVerdict(
+                GateStatus.OPEN, f"passed by {approvals[0].actor}: {approvals[0].comment}"
+            )
         return GateVerdict(GateStatus.RUNNING, f"waiting for the answer of {self.account}")

@@ -87,13 +87,13 @@ class MetricRule(CheckRule):
         return ClusterAccess(Verb.CONNECT, self.cluster_id) if self.cluster_id else None
 
     async def run(self, context: CheckContext) -> CheckFinding:
-        values = parse_samples(await self._ask(context, self.query))
+        values = parse_samples(await self._query_prometheus(context, self.query))
         if not self.baseline:
             return evaluate_metric(self, values)
-        baseline = parse_samples(await self._ask(context, self.baseline))
+        baseline = parse_samples(await self._query_prometheus(context, self.baseline))
         return evaluate_metric(self, values, baseline)
 
-    async def _ask(self, context: CheckContext, query: str) -> Mapping[str, object]:
+    async def _query_prometheus(self, context: CheckContext, query: str) -> Mapping[str, object]:
         path = f"/api/v1/query?{urlencode({'query': query})}"
         if self.url:
             reply = await context.request("GET", self.url.rstrip("/") + path, {})
@@ -103,13 +103,13 @@ class MetricRule(CheckRule):
         return await context.read_in_cluster(self.cluster_id, proxied)
 
 
-def parse_samples(answer: JsonMapping) -> list[float]:
+def parse_samples(response: JsonMapping) -> list[float]:
     """Returns the value of each series. Raises Invalid for an error,
     a range, or an invalid answer.
     """
-    if answer.get("status") == "error":
-        raise Invalid(f"the query fails: {str(answer.get('error'))[:500]}")
-    data = answer.get("data")
+    if response.get("status") == "error":
+        raise Invalid(f"the query fails: {str(response.get('error'))[:500]}")
+    data = response.get("data")
     kind = data.get("resultType") if isinstance(data, Mapping) else None
     result = data.get("result") if isinstance(data, Mapping) else None
     if kind == "matrix":
@@ -135,27 +135,27 @@ def evaluate_metric(
     if len(values) > 1 and rule.several is SeriesPolicy.ERROR:
         reason = f"the query gives {len(values)} series, expected one"
         return CheckFinding(CheckAnswer.FAILED, reason)
-    base = 1.0
+    divisor = 1.0
     if baseline is not None:
         if len(baseline) != 1 or not math.isfinite(baseline[0]) or baseline[0] == 0:
-            reason = f"the baseline gives {_listed(baseline)}: expected one number"
+            reason = f"the baseline gives {_format_values(baseline)}: expected one number"
             return CheckFinding(CheckAnswer.FAILED, reason)
-        base = baseline[0]
-    ratios = [value / base for value in values]
+        divisor = baseline[0]
+    ratios = [value / divisor for value in values]
     if any(math.isnan(ratio) for ratio in ratios):
         return CheckFinding(CheckAnswer.FAILED, "the query gives NaN")
-    good = [ratio for ratio in ratios if rule.comparison.holds(ratio, rule.threshold)]
-    passed = bool(good) if rule.several is SeriesPolicy.ANY else len(good) == len(ratios)
-    shown_values = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
+    passing = [ratio for ratio in ratios if rule.comparison.holds(ratio, rule.threshold)]
+    passed = bool(passing) if rule.several is SeriesPolicy.ANY else len(passing) == len(ratios)
+    result = f"{_format_values(ratios)}{' of the baseline' if baseline is not None else ''}"
     condition = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
-    shown = tuple(ratio for ratio in ratios[:MAX_SHOWN] if math.isfinite(ratio))
+    measured = tuple(ratio for ratio in ratios[:MAX_SHOWN] if math.isfinite(ratio))
     answer = CheckAnswer.PASSED if passed else CheckAnswer.FAILED
-    return CheckFinding(answer, f"{shown_values}, wanted {condition}", shown)
+    return CheckFinding(answer, f"{result}, wanted {condition}", measured)
 
 
-def _listed(values: Sequence[float]) -> str:
-    shown = ", ".join(f"{value:g}" for value in values[:5])
-    return f"{shown}, …" if len(values) > 5 else shown or "nothing"
+def _format_values(values: Sequence[float]) -> str:
+    formatted = ", ".join(f"{value:g}" for value in values[:5])
+    return f"{formatted}, …" if len(values) > 5 else formatted or "nothing"
 
 
 def _service_address(text: str, field: str) -> tuple[str, str, str]:

@@ -38,7 +38,7 @@ class VersionRule(CheckRule):
         if missing:
             reason = f"{len(missing)} clusters have no service {self.service}"
             return CheckFinding(CheckAnswer.UNDECIDED, reason)
-        found = [service for members in services.values() for service in members]
+        found = [service for cluster_services in services.values() for service in cluster_services]
         problem = next((reason for service in found if (reason := self._problem(service))), None)
         if problem is not None:
             return CheckFinding(CheckAnswer.UNDECIDED, problem)
@@ -46,13 +46,13 @@ class VersionRule(CheckRule):
         return CheckFinding(CheckAnswer.PASSED, reason)
 
     def _problem(self, service: Service) -> str | None:
-        if not self._contains(service.spec.version):
+        if not self._is_in_range(service.spec.version):
             return f"{self.service} has version {service.spec.version}, expected {self.range}"
         if service.applied_status is not ServiceStatus.HEALTHY:
             return f"{self.service} is {service.applied_status.value}"
         return None
 
-    def _contains(self, version: str) -> bool:
+    def _is_in_range(self, version: str) -> bool:
         """Returns whether a version is in the range; text that is not a version is not."""
         try:
             return Version(version.removeprefix("v")) in NpmSpec(self.range)

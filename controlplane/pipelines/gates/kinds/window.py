@@ -28,9 +28,9 @@ class WindowRule(GateRule):
         self.calendar.check(f"{field}.calendar")
 
     def evaluate(self, inputs: GateInputs) -> GateVerdict:
-        closed = self.calendar.closed(inputs.now)
+        closed_reason = self.calendar.closed_reason(inputs.now)
         change = self.calendar.next_change(inputs.now)
-        if closed is None:
+        if closed_reason is None:
             return GateVerdict(GateStatus.OPEN, "within opening hours", change)
-        opens = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and never opens again"
-        return GateVerdict(GateStatus.RUNNING, f"{closed}{opens}", change)
+        opening = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and never opens again"
+        return GateVerdict(GateStatus.RUNNING, f"{closed_reason}{opening}", change)

@@ -35,7 +35,7 @@ class WorkflowRule(GateRule):
             cycle = " → ".join(reversed(error.args[1]))
             raise Invalid(f"steps wait for each other: {cycle}", field="steps") from None
 
-    def parts(self) -> Sequence[GateRule]:
+    def leaf_rules(self) -> Sequence[GateRule]:
         return [step.rule for step in self.steps]
 
     def check_together(self, field: str) -> None:

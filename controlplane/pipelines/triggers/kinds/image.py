@@ -71,25 +71,25 @@ class ImageRule(TriggerRule):
         tags = await context.image_tags(self.image)
         match self.policy:
             case ImageTagPolicy.SEMVER:
-                found = await asyncio.to_thread(highest_version, tags, self.range)
+                tag = await asyncio.to_thread(highest_version, tags, self.range)
             case ImageTagPolicy.REGEX:
-                found = await asyncio.to_thread(highest_match, tags, self.pattern)
+                tag = await asyncio.to_thread(highest_match, tags, self.pattern)
             case _:
-                found = await self._newest(context, tags)
-        return TriggerFinding.of(found)
+                tag = await self._newest_tag(context, tags)
+        return TriggerFinding.of(tag)
 
-    async def _newest(self, context: TriggerContext, tags: list[str]) -> str | None:
-        chosen = await asyncio.to_thread(matching_tags, tags, self.pattern)
-        if len(chosen) > MAX_COMPARED:
+    async def _newest_tag(self, context: TriggerContext, tags: list[str]) -> str | None:
+        matching = await asyncio.to_thread(matching_tags, tags, self.pattern)
+        if len(matching) > MAX_COMPARED:
             raise Invalid(
-                f"{len(chosen):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
+                f"{len(matching):,} tags match, but at most {MAX_COMPARED} are allowed: narrow the "
                 "pattern",
                 field="pattern",
             )
-        turns = asyncio.Semaphore(_CONCURRENCY)
+        semaphore = asyncio.Semaphore(_CONCURRENCY)
 
-        async def built(tag: str) -> tuple[str, datetime]:
-            async with turns:
+        async def with_build_time(tag: str) -> tuple[str, datetime]:
+            async with semaphore:
                 return tag, await context.image_built_at(self.image, tag)
 
-        return newest_tag(dict(await asyncio.gather(*map(built, chosen))))
+        return newest_tag(dict(await asyncio.gather(*map(with_build_time, matching))))

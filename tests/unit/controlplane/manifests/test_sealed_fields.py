@@ -141,7 +141,7 @@ async def test_a_lost_installation_is_rebuilt_with_its_secrets() -> None:
     (record,) = await second.memory.rows(PipelineStore)
     async with second.memory.context.store.read() as tx:
         spec, hooks = await second.operations[Pipelines].with_secrets(tx, record)
-    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.parts()]
+    rules = [rule for _, gate in spec.all_gates for rule in gate.rule.leaf_rules()]
     assert [getattr(rule, "sealed") for rule in rules] == [SIGNING, SIGNING]  # noqa: B009
     assert hooks == {"tags": PASSWORD}
     assert len(await second.memory.rows(PipelineTriggerStore)) == 1

@@ -33,31 +33,31 @@ def decisions(world: MemoryOperations) -> ReleaseDecisions:
 
 async def test_an_owner_denies_and_allows_in_their_project_only(world: MemoryOperations) -> None:
     releases = decisions(world)
-    denied = await releases.refuse(OWNER, BAD, "loses orders", OURS.id)
+    denied = await releases.deny_revision(OWNER, BAD, "loses orders", OURS.id)
     assert (denied.revision, denied.project_id) == (BAD, OURS.id)
     with pytest.raises(Conflict, match="already denied"):
-        await releases.refuse(OWNER, BAD, "again", OURS.id)
+        await releases.deny_revision(OWNER, BAD, "again", OURS.id)
     for project in (THEIRS.id, None):
         with pytest.raises(Forbidden):
-            await releases.refuse(OWNER, BAD, "theirs too", project)
+            await releases.deny_revision(OWNER, BAD, "theirs too", project)
         with pytest.raises(Forbidden):
-            await releases.lift(OWNER, BAD, project)
-    await releases.lift(OWNER, BAD, OURS.id)
+            await releases.allow_revision(OWNER, BAD, project)
+    await releases.allow_revision(OWNER, BAD, OURS.id)
     assert await world.rows(DeniedRevisionStore) == []
     with pytest.raises(NotFound):
-        await releases.lift(OWNER, BAD, OURS.id)
+        await releases.allow_revision(OWNER, BAD, OURS.id)
 
 
 async def test_an_unknown_project_is_not_found(world: MemoryOperations) -> None:
     with pytest.raises(NotFound):
-        await decisions(world).refuse(ADMIN, BAD, "why", "nowhere")
+        await decisions(world).deny_revision(ADMIN, BAD, "why", "nowhere")
 
 
 async def test_denials_are_listed_to_readers_of_the_project(world: MemoryOperations) -> None:
     releases = decisions(world)
     for project in (None, OURS.id, THEIRS.id):
-        await releases.refuse(ADMIN, BAD, "why", project)
-    found = {actor: await releases.refused(actor) for actor in (OWNER, VIEWER)}
+        await releases.deny_revision(ADMIN, BAD, "why", project)
+    found = {actor: await releases.denied_revisions(actor) for actor in (OWNER, VIEWER)}
     assert {row.project_id for row in found[OWNER]} == {None, OURS.id}
     assert {row.project_id for row in found[VIEWER]} == {None, OURS.id, THEIRS.id}
 
@@ -65,6 +65,6 @@ async def test_denials_are_listed_to_readers_of_the_project(world: MemoryOperati
 async def test_whoever_decides_for_all_projects_allows_in_each(world: MemoryOperations) -> None:
     releases = decisions(world)
     for project in (None, OURS.id):
-        await releases.refuse(ADMIN, BAD, "why", project)
-    await releases.lift(ADMIN, BAD)
+        await releases.deny_revision(ADMIN, BAD, "why", project)
+    await releases.allow_revision(ADMIN, BAD)
     assert await world.rows(DeniedRevisionStore) == []

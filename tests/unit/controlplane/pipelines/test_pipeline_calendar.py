@@ -30,7 +30,7 @@ def at(text: str) -> datetime:
     ],
 )
 def test_hours_are_those_of_clocks_on_the_wall(moment: str, is_open: bool) -> None:
-    assert (OFFICE.closed(at(moment)) is None) == is_open
+    assert (OFFICE.closed_reason(at(moment)) is None) == is_open
 
 
 def test_a_calendar_knows_when_it_opens_next() -> None:
@@ -43,38 +43,38 @@ def test_an_hour_that_no_clock_shows_is_the_moment_of_the_change() -> None:
     """On 2026-03-29 clocks go from 2:00 to 3:00: what opens at 2:30 opens at 3:00."""
     calendar = Calendar(BERLIN, (OpeningHours((6,), time(2, 30), time(5)),))
     assert calendar.next_change(at("2026-03-29T00:00")) == at("2026-03-29T01:00")
-    assert calendar.closed(at("2026-03-29T01:00")) is None
-    assert calendar.closed(at("2026-03-29T02:59")) is None
-    assert calendar.closed(at("2026-03-29T03:00")) is not None
+    assert calendar.closed_reason(at("2026-03-29T01:00")) is None
+    assert calendar.closed_reason(at("2026-03-29T02:59")) is None
+    assert calendar.closed_reason(at("2026-03-29T03:00")) is not None
 
 
 def test_an_hour_that_is_shown_twice_is_open_twice() -> None:
     """On 2026-10-25 it is 2:30 twice; from 2:00 to 2:45 lasts an hour and three quarters."""
     calendar = Calendar(BERLIN, (OpeningHours((6,), time(2), time(2, 45)),))
     assert calendar.next_change(at("2026-10-24T22:30")) == at("2026-10-25T00:00")
-    assert calendar.closed(at("2026-10-25T01:40")) is None
-    assert calendar.closed(at("2026-10-25T01:45")) is not None
+    assert calendar.closed_reason(at("2026-10-25T01:40")) is None
+    assert calendar.closed_reason(at("2026-10-25T01:45")) is not None
 
 
 def test_hours_over_midnight_belong_to_the_day_they_begin_on() -> None:
     calendar = Calendar("UTC", (OpeningHours((4,), time(22), time(2)),))
-    assert calendar.closed(at("2026-01-09T23:00")) is None
-    assert calendar.closed(at("2026-01-10T01:59")) is None
-    assert calendar.closed(at("2026-01-10T02:00")) is not None
+    assert calendar.closed_reason(at("2026-01-09T23:00")) is None
+    assert calendar.closed_reason(at("2026-01-10T01:59")) is None
+    assert calendar.closed_reason(at("2026-01-10T02:00")) is not None
 
 
 def test_holidays_are_days_of_the_zone() -> None:
     """New Year's Day in Auckland begins while London still has the old year."""
     calendar = Calendar("Pacific/Auckland", holidays=(date(2026, 1, 1),))
-    assert "holiday" in (calendar.closed(at("2025-12-31T11:00")) or "")
-    assert calendar.closed(at("2025-12-31T10:59")) is None
+    assert "holiday" in (calendar.closed_reason(at("2025-12-31T11:00")) or "")
+    assert calendar.closed_reason(at("2025-12-31T10:59")) is None
     assert calendar.next_change(at("2025-12-31T12:00")) == at("2026-01-01T11:00")
 
 
 def test_a_freeze_says_why_and_until_when() -> None:
     freeze = FreezePeriod(at("2026-12-20T00:00"), at("2027-01-02T00:00"), "Christmas")
     calendar = Calendar(freezes=(freeze,))
-    reason = calendar.closed(at("2026-12-24T12:00")) or ""
+    reason = calendar.closed_reason(at("2026-12-24T12:00")) or ""
     assert "2027-01-02 00:00" in reason and "Christmas" in reason
     assert calendar.next_change(at("2026-12-24T12:00")) == freeze.end
 
@@ -125,7 +125,7 @@ def test_nothing_changes_before_the_next_change(
     change = calendar.next_change(now)
     if change is None:
         return
-    before = calendar.closed(now) is None
-    assert (calendar.closed(change) is None) != before
-    assert (calendar.closed(now + (change - now) / 2) is None) == before
-    assert (calendar.closed(change - timedelta(seconds=1)) is None) == before
+    before = calendar.closed_reason(now) is None
+    assert (calendar.closed_reason(change) is None) != before
+    assert (calendar.closed_reason(now + (change - now) / 2) is None) == before
+    assert (calendar.closed_reason(change - timedelta(seconds=1)) is None) == before

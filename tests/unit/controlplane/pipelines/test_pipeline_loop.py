@@ -38,7 +38,7 @@ class Pipelines:
     async def advance(self, id: str) -> None:
         self.advanced.append(id)
 
-    async def forget(self) -> None: ...
+    async def delete_old_events(self) -> None: ...
 
     async def pipelines_changed_since(self, moment: datetime) -> list[str]:
         self.since.append(moment)
@@ -47,7 +47,7 @@ class Pipelines:
     async def pipelines_with_selectors(self) -> list[str]:
         return self.selecting
 
-    async def touched(self, services: Collection[str]) -> set[str]:
+    async def pipelines_of_services(self, services: Collection[str]) -> set[str]:
         self._check()
         self.touched_at_once.append(len(services))
         return {id.removeprefix("s-") for id in services if id.startswith("s-")}
@@ -59,7 +59,7 @@ class Pipelines:
     async def tick(self, job: Job) -> None:
         self.ticked.append(job.key)
 
-    def waiting(self, repository_id: str) -> list[str]:
+    def pipelines_awaiting_merge(self, repository_id: str) -> list[str]:
         return ["p"] if repository_id == "fleet" else []
 
     async def repository_changed(self, id: str, repository_id: str) -> None:

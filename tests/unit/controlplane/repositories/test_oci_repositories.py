@@ -11,7 +11,7 @@ from controlplane.authorization.fences import (
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.generators.model.service_set import GitFolderGenerator, PullRequestGenerator
 from controlplane.generators.operations.service_sets import _check_kind
-from controlplane.pipelines.operations.git_places import _check_takes_commits
+from controlplane.pipelines.operations.git_places import _check_is_git
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import check_ref, check_ref_of, origin_of
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
@@ -155,9 +155,9 @@ def test_service_sets_read_folders_of_artifacts_but_no_pull_requests() -> None:
 
 
 def test_pipelines_write_to_git_repositories_only() -> None:
-    _check_takes_commits(REPOSITORY)
+    _check_is_git(REPOSITORY)
     with pytest.raises(Conflict, match="Towline writes only to Git repositories"):
-        _check_takes_commits(ARTIFACTS)
+        _check_is_git(ARTIFACTS)
 
 
 @pytest.mark.parametrize("kind", [HELM, OCI])

@@ -388,9 +388,9 @@ async def test_a_stage_of_a_pipeline_renders_inside_the_fence(world: MemoryOpera
         world.manifests.push(REPOSITORY.id, {"apps/web": [obj]}) for obj in (config_map("a"), quota)
     )
     stage = StageRenderer(world.context)
-    assert (await stage.of([service], {service.id: good}))[service.id].count == 1
+    assert (await stage.render([service], {service.id: good}))[service.id].count == 1
     with pytest.raises(Invalid, match="ResourceQuota are denied"):
-        await stage.of([service], {service.id: bad})
+        await stage.render([service], {service.id: bad})
 
 
 async def test_a_generator_uses_the_shared_clusters_of_its_fence_and_no_other_place(
@@ -422,10 +422,10 @@ async def test_a_pipeline_across_projects_promotes_no_commit_of_a_foreign_ref(
     await world.given(first, second)
     stage = StageRenderer(world.context)
     with pytest.raises(Forbidden, match=r"commit 1{12} is outside .* apps/web at feature"):
-        await stage.commits([second], {first.id: "1" * 40})
+        await stage.select_commits([second], {first.id: "1" * 40})
     async with world.store.write() as tx:
         await tx[ServiceStore].change(first.id, ref="main")
-    assert await stage.commits([second], {first.id: "1" * 40}) == {second.id: "1" * 40}
+    assert await stage.select_commits([second], {first.id: "1" * 40}) == {second.id: "1" * 40}
 
 
 async def test_submodules_come_from_sources_that_are_allowed_as_a_whole(
@@ -483,14 +483,14 @@ async def test_a_project_renders_only_so_often(world: MemoryOperations) -> None:
     stages = [entry.stage for entry in await world.ledger()]
     assert stages == [LedgerStage.RENDERED] * 2
     with pytest.raises(LimitExceeded, match="at most 2 services a minute"):
-        await StageRenderer(world.context).take(services)
+        await StageRenderer(world.context).count_renders(services)
     await world.clock.advance(30)
     assert await errors() == []
     # A stage may take more than is left at once; others wait for it.
     await world.clock.advance(60)
-    await StageRenderer(world.context).take(services)
+    await StageRenderer(world.context).count_renders(services)
     with pytest.raises(LimitExceeded):
-        await StageRenderer(world.context).take(services[:1])
+        await StageRenderer(world.context).count_renders(services[:1])
 
 
 async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(
