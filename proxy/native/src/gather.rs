@@ -26,11 +26,14 @@ struct Gathered<S> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// TLS may hold bytes that it was given.
+    unflushed: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gathering<S> {
     pub fn new(socket: S) -> Self {
-        Self(Arc::new(Mutex::new(Gathered { socket, buffer: Vec::new(), start: 0, end: 0 })))
+        let (buffer, start, end, unflushed) = (Vec::new(), 0, 0, false);
+        Self(Arc::new(Mutex::new(Gathered { socket, buffer, start, end, unflushed })))
     }
 
     /// Returns the handle for the library.
@@ -52,12 +55,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gathering<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Sends all bytes that wait.
+    /// Sends all bytes that wait, here and in TLS.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        ready!(self.poll_write_waiting(context))?;
+        if self.unflushed {
+            ready!(Pin::new(&mut self.socket).poll_flush(context))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_waiting(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if self.buffer.is_empty() {
             return Poll::Ready(Ok(()));
         }
         while self.start < self.end {
+            self.unflushed = true;
             let waiting = &self.buffer[self.start..self.end];
             let sent = ready!(Pin::new(&mut self.socket).poll_write(context, waiting))?;
             if sent == 0 {
@@ -67,7 +80,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         }
         spare::give_back(std::mem::take(&mut self.buffer));
         (self.start, self.end) = (0, 0);
-        Pin::new(&mut self.socket).poll_flush(context)
+        Poll::Ready(Ok(()))
     }
 
     /// Copies pieces behind the bytes that wait, as far as they fit.
@@ -112,9 +125,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
         let mut own = locked(&self.0);
         let size: usize = pieces.iter().map(|piece| piece.len()).sum();
         if size >= LARGE || own.end + size > spare::SIZE {
-            ready!(own.poll_send(context))?;
+            ready!(own.poll_write_waiting(context))?;
         }
         if size >= LARGE {
+            own.unflushed = true;
             return Pin::new(&mut own.socket).poll_write_vectored(context, pieces);
         }
         Poll::Ready(Ok(own.gather(pieces)))
@@ -139,7 +153,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, duplex};
 
     /// Counts the writes that reach a connection.
     struct Counted {
@@ -234,6 +249,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_byte_waits_in_a_connection_with_a_buffer_of_its_own() {
+        for (size, capacity) in [(1, 1 << 20), (LARGE, 1 << 20), (LARGE - 1, 700), (LARGE, 700)] {
+            let (socket, mut peer) = duplex(capacity);
+            // As TLS does, it takes bytes, and sends those that do not fit when it is flushed.
+            let gathering = Gathering::new(BufWriter::with_capacity(1 << 20, socket));
+            let mut handle = gathering.handle();
+            let writing = async {
+                handle.write_all(&vec![7; size]).await.unwrap();
+                std::future::pending::<()>().await;
+            };
+            let mut received = vec![0; size];
+            let reading = tokio::time::timeout(Duration::from_secs(10), async {
+                for byte in &mut received {
+                    *byte = peer.read_u8().await.unwrap();
+                }
+            });
+            tokio::select! {
+                () = gathering.in_turns(writing) => {}
+                read = reading => assert!(read.is_ok(), "{size} bytes, {capacity} at a time"),
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_blocked_connection_accepts_no_more_than_its_buffer() {
         let (gathering, _peer, _) = counted(10);
         let mut handle = gathering.handle();
@@ -243,7 +282,7 @@ mod tests {
                 accepted += handle.write(&[1; 1000]).await.unwrap();
             }
         };
-        let waited = std::time::Duration::from_millis(1);
+        let waited = Duration::from_millis(1);
         assert!(tokio::time::timeout(waited, gathering.in_turns(writing)).await.is_err());
         assert!(accepted <= spare::SIZE + 10, "{accepted}");
     }
