@@ -246,10 +246,11 @@ def _unreachable_message(url: str, reason: object) -> str:
             f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "
             "--ca-file; the control plane's own CA is tls/ca.crt in its data directory"
         )
-    if isinstance(reason, http.client.HTTPException):
+    if isinstance(reason, http.client.HTTPException | ssl.SSLError):
+        scheme = "TLS" if isinstance(reason, ssl.SSLError) else "HTTP"
         return (
-            f"{url} does not answer over HTTP: check the scheme and the port; agents use another "
-            "port than people and the API"
+            f"{url} does not answer over {scheme}: check the scheme and the port; agents use "
+            "another port than people and the API"
         )
     text = connection_error_text(reason)
     return f"cannot reach {url}: {text}; check the address, and that the control plane runs"

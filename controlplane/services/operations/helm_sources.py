@@ -63,7 +63,7 @@ async def resolve_template_source(
     repository = await tx[RepositoryStore].by_url(_normal(url))
     if repository is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
-    return _from(_readable(actor, repository), settings)
+    return _from(_readable_by_url(actor, repository), settings)
 
 
 async def with_chart_ref(
@@ -109,7 +109,7 @@ async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
     origin_of(url, RepositoryKind.HELM)
     known = await tx[RepositoryStore].by_url(url)
     if known is not None:
-        return _readable(tx.actor, known)
+        return _readable_by_url(tx.actor, known)
     try:
         project = await project_for(tx, ResourceKind.REPOSITORY, project_id)
     except Forbidden:
@@ -127,6 +127,16 @@ async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
 def _normal(url: str) -> str:
     """Returns the URL of a chart's repository as repositories are named."""
     return normalize_oci_url(url) if url.startswith("oci://") else url
+
+
+def _readable_by_url(actor: Actor, repository: Repository) -> Repository:
+    if repository.kind is not RepositoryKind.HELM and actor.may(Verb.READ, repository.target):
+        raise Invalid(
+            f"{repository.url} is connected as a repository of the kind {repository.kind.value}, "
+            "which has no charts: deploy a folder of it, or give the URL of a chart repository",
+            field="helm.url",
+        )
+    return _readable(actor, repository)
 
 
 def _readable(actor: Actor, repository: Repository) -> Repository:

@@ -173,6 +173,13 @@ def test_an_expired_certificate_is_not_mistaken_for_an_unknown_one(tmp_path: Pat
     assert "--ca-file" not in caught.value.message
 
 
+def test_a_port_without_tls_is_named_as_one(server: Answers) -> None:
+    """As the port of agents, which takes no HTTPS."""
+    target = ControlPlaneTarget(server.url.replace("http", "https"))
+    with pytest.raises(Unavailable, match="does not answer over TLS: check .*; agents use another"):
+        GraphQLClient(target).ask("{ me }")
+
+
 def test_a_token_does_not_travel_in_clear_text() -> None:
     with pytest.raises(Invalid, match="refusing to send a token"):
         GraphQLClient(ControlPlaneTarget("http://towline.example", "secret"))
