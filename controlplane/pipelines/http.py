@@ -61,7 +61,7 @@ class WebhookRoutes:
         secret = await self._look_up_secret(self._triggers.webhook_secret, id)
         if not is_genuine(provider, secret, request.headers, request.query_params, body):
             return Response("signature refused", 401)
-        await self._triggers.schedule_check_soon(id)
+        await self._triggers.schedule_poll_soon(id)
         return Response(status_code=202)
 
     async def _handle_gate_answer(self, request: Request) -> Response:

@@ -37,7 +37,7 @@ _SWEEP_SECONDS = 60.0
 _OVERLAP = timedelta(seconds=60)
 _SWEEPS_OF_ALL = 60
 _JOBS_AT_ONCE = 64
-_MAX_TOUCHED = 1000
+_MAX_SERVICES_PER_QUERY = 1000
 
 
 class PipelineLoop(BackgroundLoop):
@@ -69,8 +69,10 @@ class PipelineLoop(BackgroundLoop):
         self._swept_at, self._sweeps = context.clock.now(), 0
         self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
         self._advance_queue = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
-        self._touched: set[str] = set()
-        self._touched_queue = WorkQueue("touched", self._advance_touched, self.tasks, context.clock)
+        self._changed_services: set[str] = set()
+        self._changed_services_queue = WorkQueue(
+            "touched", self._advance_changed_services, self.tasks, context.clock
+        )
         self._changed_repositories = WorkQueue(
             "hint", self._check_merges, self.tasks, context.clock
         )
@@ -117,27 +119,27 @@ class PipelineLoop(BackgroundLoop):
                     self._advance_queue.add(pipeline)
                 self._jobs.wake()
             elif topic == SERVICE:
-                self._touched.add(key)
-                self._touched_queue.add("services")
+                self._changed_services.add(key)
+                self._changed_services_queue.add("services")
             elif topic == CLUSTER_JOB:
                 await self._advance_for_job(key)
             elif topic == PIPELINE:
                 self._advance_queue.add(key)
                 self._jobs.wake()
 
-    async def _advance_touched(self, key: str) -> None:
+    async def _advance_changed_services(self, key: str) -> None:
         """Finds the pipelines of services that changed since the last run, in one query."""
-        touched = set(islice(self._touched, _MAX_TOUCHED))
-        self._touched -= touched
+        service_ids = set(islice(self._changed_services, _MAX_SERVICES_PER_QUERY))
+        self._changed_services -= service_ids
         try:
-            pipelines = await self._pipelines.pipelines_of_services(touched)
+            pipelines = await self._pipelines.pipelines_of_services(service_ids)
         except TowlineError:
-            self._touched |= touched
+            self._changed_services |= service_ids
             raise
         for pipeline in pipelines:
             self._advance_queue.add(pipeline)
-        if self._touched:
-            self._touched_queue.add(key)
+        if self._changed_services:
+            self._changed_services_queue.add(key)
 
     async def _advance_for_job(self, id: str) -> None:
         find = partial(self._pipelines.pipeline_of_job, id)

@@ -26,7 +26,7 @@ class GitChange(Output[GitWriteStatus]):
     """Git change made by a release or a trigger."""
 
 
-def settings_of(write: GitWrite | None) -> str | None:
+def write_as_json(write: GitWrite | None) -> str | None:
     """Returns the changes as JSON in the form of `GitWriteAttributes`, without defaults."""
     return orjson.dumps(settings_json(write)).decode() if write else None
 
@@ -47,5 +47,5 @@ class GitWriteAttributes(Draft[GitWrite]):
 
     def given(self) -> FieldValues:
         """Returns the given values; an empty message or branch counts as absent."""
-        given = super().given()
-        return {name: given[name] for name in given if given[name] or name not in _TEMPLATES}
+        values = super().given()
+        return {name: values[name] for name in values if values[name] or name not in _TEMPLATES}

@@ -51,7 +51,7 @@ class PipelineOverrideMutation:
     Args:
         reason: Reason shown to users. Default: none.
     """
-    check_trigger = _TRIGGERS.call(Triggers.check_now, pipeline_id="id", name="trigger")
+    check_trigger = _TRIGGERS.call(Triggers.poll_now, pipeline_id="id", name="trigger")
     """Polls a trigger now.
 
     Args:

@@ -13,7 +13,7 @@ from controlplane.pipelines.api.gates import (
     PipelineWorkflowAttributes,
     gate_type,
 )
-from controlplane.pipelines.api.git import settings_of
+from controlplane.pipelines.api.git import write_as_json
 from controlplane.pipelines.api.triggers import PipelineTriggerType, triggers_of
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
@@ -244,7 +244,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         silent=_silent_services(view, state.silence),
         verification_seconds=stage.verification.soak_s if stage.verification else None,
         verification=ServiceVerification.of_optional(stage.verification),
-        git=settings_of(stage.git),
+        git=write_as_json(stage.git),
         workflow=gate_type(workflow, state.workflow or GateState()) if workflow else None,
         digests=_revisions(state.revisions),
     )

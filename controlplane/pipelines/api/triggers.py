@@ -6,7 +6,7 @@ from datetime import datetime
 import orjson
 import strawberry
 
-from controlplane.pipelines.api.git import settings_of
+from controlplane.pipelines.api.git import write_as_json
 from controlplane.pipelines.model.records import PipelineTrigger as TriggerRow
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
@@ -62,7 +62,7 @@ def _trigger_type(
         name=trigger.name,
         type=trigger.kind,
         settings=orjson.dumps(settings_of_kind(trigger.rule)).decode(),
-        git=settings_of(trigger.write),
+        git=write_as_json(trigger.write),
         checked_at=row.checked_at if row else None,
         next_at=row.next_at if row else None,
         error=(row.error or None) if row else None,

@@ -31,7 +31,7 @@ from controlplane.pipelines.model.state import (
 
 def on_approved(draft: StateDraft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
-    context = find_waiting(draft, event.gate, event.digests)
+    context = waiting_gate_context(draft, event.gate, event.digests)
     if isinstance(context, str):
         return draft.emit_ignored(context)
     problem = approval_problem(context.gate.rule, context.state, event)
@@ -44,7 +44,7 @@ def on_approved(draft: StateDraft, event: Approved) -> None:
 
 def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
-    context = find_waiting(draft, event.gate, event.digests)
+    context = waiting_gate_context(draft, event.gate, event.digests)
     if isinstance(context, str):
         return draft.emit_ignored(context)
     gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
@@ -143,7 +143,9 @@ def on_resumed(draft: StateDraft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def find_waiting(draft: StateDraft, gate: GateId, digests: Digests | None) -> GateContext | str:
+def waiting_gate_context(
+    draft: StateDraft, gate: GateId, digests: Digests | None
+) -> GateContext | str:
     """Returns the release that waits at a gate with these digests (None: any), or the reason why
     none does.
     """

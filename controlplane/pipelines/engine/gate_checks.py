@@ -32,8 +32,8 @@ def advance_steps(
     progress = evaluate_steps(steps, context.state.checks, key_prefix, draft.now, approved=approved)
     _request_checks(draft, context, progress)
     checks = dict(progress.states)
-    if progress.failed is not None:
-        return GateVerdict(GateStatus.CLOSED, progress.failed), checks
+    if progress.failure_reason is not None:
+        return GateVerdict(GateStatus.CLOSED, progress.failure_reason), checks
     if progress.passed:
         return GateVerdict(GateStatus.OPEN, "all steps passed"), checks
     return GateVerdict(GateStatus.RUNNING, progress.reason), checks

@@ -55,10 +55,10 @@ def advance_workflow(draft: StateDraft, stage: Stage) -> None:
         after = _run_workflow(draft, stage, state, before)
         draft.change_stage(stage.id, workflow=after)
         _announce_workflow(draft, stage, state, before, after)
-    now = draft.stage(stage.id)
-    health, _ = _health_with_workflow(now, Health.HEALTHY, "")
-    if now.workflow != state.workflow or health is not now.health:
-        set_health(draft, stage.id, Health.HEALTHY, now.settled_reason)
+    current = draft.stage(stage.id)
+    health, _ = _health_with_workflow(current, Health.HEALTHY, "")
+    if current.workflow != state.workflow or health is not current.health:
+        set_health(draft, stage.id, Health.HEALTHY, current.settled_reason)
 
 
 def _run_workflow(

@@ -89,13 +89,13 @@ def on_externally_answered(draft: StateDraft, event: ExternallyAnswered) -> None
     draft.record(gate.id, context.release, f"passed: {event.reason}", event.actor)
 
 
-def _remember_call(draft: StateDraft, call: str) -> None:
+def _remember_call(draft: StateDraft, call_id: str) -> None:
     """Remembers signed calls for as long as a recorded call could be replayed with a valid
     signature.
     """
-    if call:
+    if call_id:
         recent = {key: at for key, at in draft.calls.items() if draft.now - at < _CALL_RETENTION}
-        draft.calls = {**recent, clip(call): draft.now}
+        draft.calls = {**recent, clip(call_id): draft.now}
 
 
 def on_approvers_left(draft: StateDraft, event: ApproversLeft) -> None:

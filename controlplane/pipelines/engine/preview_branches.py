@@ -72,7 +72,7 @@ def finding_values(pipeline: Pipeline, trigger: Trigger, finding: TriggerFinding
     }
 
 
-def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> str:
+def branch_name(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> str:
     """Each attempt has its own branch, which starts at the current tip of its base."""
     return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
 
@@ -124,7 +124,7 @@ def _preview_branch(
     if not any(placeholder in write.branch for placeholder in _RELEASE_PLACEHOLDERS):
         return
     try:
-        branch = branch_of(write, values, attempt)
+        branch = branch_name(write, values, attempt)
     except Invalid:
         return
     yield PreviewBranch(repository, branch, write.author, write.provider, number)

@@ -7,7 +7,7 @@ from controlplane.pipelines.engine.effects import Promote, Topic
 from controlplane.pipelines.engine.health import PASSED_BEFORE
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage
-from controlplane.pipelines.model.rollout import Progress, RolloutStanding, Strategy, next_batch
+from controlplane.pipelines.model.rollout import Progress, RolloutState, Strategy, next_batch
 from controlplane.pipelines.model.state import GitChangeState, Health, StageSilence, StageState
 
 
@@ -47,13 +47,13 @@ def continue_rollout(draft: StateDraft, stage: Stage) -> None:
     continue_rollout(draft, stage)
 
 
-def rollout_state(draft: StateDraft, stage: Stage, state: StageState) -> RolloutStanding:
+def rollout_state(draft: StateDraft, stage: Stage, state: StageState) -> RolloutState:
     """Returns the rollout state over the existing services with a revision."""
     waves = stage.waves or (stage.services,)
     existing = tuple(
         tuple(service for service in wave if service in state.revisions) for wave in waves
     )
-    return RolloutStanding(
+    return RolloutState(
         waves=tuple(wave for wave in existing if wave),
         progress=state.progress,
         frozen=draft.frozen,

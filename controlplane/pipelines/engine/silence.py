@@ -65,8 +65,8 @@ def wake_for_silence(draft: StateDraft, stage: Stage) -> None:
 
 
 def _deadline(draft: StateDraft, stage: Stage, state: StageState) -> datetime:
-    begun = state.wave_begun_at or state.entered_at or draft.now
-    return begun + timedelta(seconds=stage.rollout.silent_deadline_seconds)
+    begun_at = state.wave_begun_at or state.entered_at or draft.now
+    return begun_at + timedelta(seconds=stage.rollout.silent_deadline_seconds)
 
 
 def _exceeded_limit(stage: Stage, state: StageState, left_out: Collection[ServiceId]) -> str:

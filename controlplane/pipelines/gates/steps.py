@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from controlplane.pipelines.gates.kinds.wait import WaitRule
 from controlplane.pipelines.model.gate_checks import CheckAnswer
-from controlplane.pipelines.model.gate_rules import ALONE, CheckRule, Step
+from controlplane.pipelines.model.gate_rules import ONLY_STEP, CheckRule, Step
 from controlplane.pipelines.model.state import CheckState, GateStatus
 
 
@@ -33,11 +33,11 @@ class StepProgress:
     wakes: tuple[datetime, ...] = ()
 
     @property
-    def failed(self) -> str | None:
+    def failure_reason(self) -> str | None:
         """Returns the first step that failed for good, with its reason."""
         for name, state in self.states.items():
             if state.status is GateStatus.CLOSED:
-                return state.reason if name == ALONE else f"{name}: {state.reason}"
+                return state.reason if name == ONLY_STEP else f"{name}: {state.reason}"
         return None
 
     @property
@@ -48,7 +48,7 @@ class StepProgress:
     def reason(self) -> str:
         """Returns the combined reasons of the running steps."""
         return "; ".join(
-            state.reason if name == ALONE else f"{name}: {state.reason}"
+            state.reason if name == ONLY_STEP else f"{name}: {state.reason}"
             for name, state in self.states.items()
             if state.status is GateStatus.RUNNING and state.reason
         )
@@ -112,13 +112,13 @@ class _StepEvaluator:
         return self._advance_check(step, state)
 
     def _advance_wait(self, state: CheckState, seconds: int) -> CheckState:
-        begun = state.begun_at or self.now
-        until = begun + timedelta(seconds=seconds)
+        begun_at = state.begun_at or self.now
+        until = begun_at + timedelta(seconds=seconds)
         if self.now >= until:
             return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
         self.wakes.append(until)
         reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
-        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=reason)
+        return replace(state, status=GateStatus.RUNNING, begun_at=begun_at, reason=reason)
 
     def _advance_check(self, step: Step, state: CheckState) -> CheckState:
         if state.attempt == 0:
@@ -140,14 +140,14 @@ class _StepEvaluator:
 
     def _begin_attempt(self, step: Step, state: CheckState) -> CheckState:
         attempt = state.attempt + 1
-        begun = CheckState(
+        first_run = CheckState(
             GateStatus.RUNNING,
             reason=f"attempt {attempt} of {step.patience.attempts}",
             attempt=attempt,
             key=f"{self.base}/{step.name}/{attempt}",
             begun_at=self.now,
         )
-        return self._request_check(step, begun)
+        return self._request_check(step, first_run)
 
     def _request_check(self, step: Step, state: CheckState) -> CheckState:
         looks = state.looks + 1
@@ -166,8 +166,8 @@ def _after_failure(step: Step, state: CheckState, reason: str, now: datetime) ->
     if state.attempt >= step.patience.attempts:
         return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
     next_at = now + timedelta(seconds=step.patience.delay_after(state.attempt))
-    text = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
-    return replace(state, reason=text, next_at=next_at, pausing=True)
+    full_reason = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
+    return replace(state, reason=full_reason, next_at=next_at, pausing=True)
 
 
 def _timeout_s(step: Step) -> int:

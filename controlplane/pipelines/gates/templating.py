@@ -17,10 +17,10 @@ _MAX_TEXT = 1 << 20
 def fill_manifest(value: JsonValue, values: Mapping[str, str]) -> JsonValue:
     """Replaces the placeholders in all texts. Raises Invalid for an unknown output."""
     if isinstance(value, str):
-        text = _PLACEHOLDER.sub(lambda match: _placeholder_value(match[1], values), value)
-        if len(text) > _MAX_TEXT:
+        filled = _PLACEHOLDER.sub(lambda match: _placeholder_value(match[1], values), value)
+        if len(filled) > _MAX_TEXT:
             raise Invalid("a text of the manifest is too long after placeholders are replaced")
-        return text
+        return filled
     if isinstance(value, Mapping):
         return {key: fill_manifest(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -33,10 +33,10 @@ def parse_outputs(messages: Mapping[str, str]) -> dict[str, str]:
     `NAME=VALUE` by name as well.
     """
     outputs = dict(messages)
-    for text in messages.values():
-        for line in text.splitlines():
-            name, mark, value = line.partition("=")
-            if mark and re.fullmatch(r"[A-Za-z_][\w.-]{0,62}", name):
+    for message in messages.values():
+        for line in message.splitlines():
+            name, separator, value = line.partition("=")
+            if separator and re.fullmatch(r"[A-Za-z_][\w.-]{0,62}", name):
                 outputs[name] = value
     return outputs
 

@@ -20,7 +20,7 @@ MAX_GATE_SECONDS = 90 * 86_400
 MAX_ATTEMPTS = 20
 MAX_BACKOFF_S = 3_600
 MAX_ATTEMPT_S = 3_600
-ALONE = "check"
+ONLY_STEP = "check"
 """Name of the only step of a gate with a single check."""
 WORKFLOW = "WORKFLOW"
 """Kind of gate that a stage can have."""
@@ -131,7 +131,7 @@ class CheckRule(GateRule, ABC):
         return MAX_ATTEMPT_S
 
     def steps_with(self, patience: Patience) -> Sequence["Step"]:
-        return (Step(ALONE, self, patience=patience),)
+        return (Step(ONLY_STEP, self, patience=patience),)
 
 
 @dataclass(frozen=True)

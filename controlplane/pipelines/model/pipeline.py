@@ -231,8 +231,8 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
 
 def _check_jobs(pipeline: Pipeline) -> None:
     for stage, gate in pipeline.all_gates:
-        places = [access for rule in gate.rule.leaf_rules() if (access := rule.cluster_access())]
-        if stage.selector is not None and any(place.cluster_id is None for place in places):
+        accesses = [access for rule in gate.rule.leaf_rules() if (access := rule.cluster_access())]
+        if stage.selector is not None and any(required.cluster_id is None for required in accesses):
             raise Invalid(
                 f"{gate.name}: a job for a stage with a selector needs a cluster", field="edges"
             )

@@ -163,7 +163,7 @@ class BudgetRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutStanding:
+class RolloutState:
     """State of a rollout.
 
     `wave_done_at`: when the last complete wave became complete. `group_of`: the group of each
@@ -178,28 +178,28 @@ class RolloutStanding:
     room: BudgetRoom | None = None
 
 
-def next_batch(rollout: Rollout, standing: RolloutStanding, now: datetime) -> Batch:
+def next_batch(rollout: Rollout, state: RolloutState, now: datetime) -> Batch:
     """Selects the next services: of the first incomplete wave, as many as the limits allow."""
-    progress = standing.progress
-    number, wave = current_wave(standing.waves, progress)
+    progress = state.progress
+    number, wave = current_wave(state.waves, progress)
     waiting = [service for service in wave if service not in progress]
     if not waiting:
-        return Batch(reason=_progress_text(standing, number))
+        return Batch(reason=_progress_text(state, number))
     has_begun = any(service in progress for service in wave)
-    if number and not has_begun and standing.wave_done_at is not None:
-        until = standing.wave_done_at + timedelta(seconds=rollout.pause_seconds)
+    if number and not has_begun and state.wave_done_at is not None:
+        until = state.wave_done_at + timedelta(seconds=rollout.pause_seconds)
         if now < until:
             return Batch(reason=f"wave {number + 1} begins at {until:%H:%M:%S} UTC", wake=until)
-    thawed = [service for service in waiting if service not in standing.frozen]
+    thawed = [service for service in waiting if service not in state.frozen]
     if not thawed:
         return Batch(reason=f"{len(waiting)} services are in frozen clusters")
-    room = standing.room
+    room = state.room
     within_budget = set(thawed if room is None else room.free)
     free = [service for service in thawed if service in within_budget]
     if room is not None and not free:
         return Batch(reason=room.reason, wake=now + _BUDGET_RECHECK_INTERVAL)
-    chosen = _within_limits(rollout, standing, free)
-    return Batch(tuple(chosen), _progress_text(standing, number))
+    chosen = _within_limits(rollout, state, free)
+    return Batch(tuple(chosen), _progress_text(state, number))
 
 
 def current_wave(
@@ -228,26 +228,26 @@ def _waves_by_group(rollout: Rollout, ordered: Sequence[StageMember]) -> list[li
 
 
 def _within_limits(
-    rollout: Rollout, standing: RolloutStanding, waiting: Sequence[ServiceId]
+    rollout: Rollout, state: RolloutState, waiting: Sequence[ServiceId]
 ) -> list[ServiceId]:
-    in_progress = [s for s, progress in standing.progress.items() if progress is Progress.GIVEN]
+    in_progress = [s for s, progress in state.progress.items() if progress is Progress.GIVEN]
     room = rollout.max_unavailable - len(in_progress) if rollout.max_unavailable else len(waiting)
     if not rollout.max_per_group:
         return list(waiting[: max(room, 0)])
-    busy = Counter(standing.group_of.get(service) for service in in_progress)
+    busy = Counter(state.group_of.get(service) for service in in_progress)
     chosen: list[ServiceId] = []
     for service in waiting:
-        group = standing.group_of.get(service)
+        group = state.group_of.get(service)
         if len(chosen) < room and (group is None or busy[group] < rollout.max_per_group):
             busy[group] += 1
             chosen.append(service)
     return chosen
 
 
-def _progress_text(standing: RolloutStanding, number: int) -> str:
-    total = sum(len(wave) for wave in standing.waves)
-    healthy = sum(1 for progress in standing.progress.values() if progress is Progress.HEALTHY)
-    wave = f", wave {number + 1} of {len(standing.waves)}" if len(standing.waves) > 1 else ""
-    left_out = sum(1 for progress in standing.progress.values() if progress is Progress.LEFT_OUT)
+def _progress_text(state: RolloutState, number: int) -> str:
+    total = sum(len(wave) for wave in state.waves)
+    healthy = sum(1 for progress in state.progress.values() if progress is Progress.HEALTHY)
+    wave = f", wave {number + 1} of {len(state.waves)}" if len(state.waves) > 1 else ""
+    left_out = sum(1 for progress in state.progress.values() if progress is Progress.LEFT_OUT)
     silent = f", {left_out} left out because their clusters are silent" if left_out else ""
     return f"{healthy} of {total} services are healthy{silent}{wave}"

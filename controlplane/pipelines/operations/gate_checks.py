@@ -36,21 +36,21 @@ from core.outbound.reply import HttpReply
 
 
 class CheckRunner:
-    """Carries out `RunCheck` effects. `live` reaches a Prometheus server inside a cluster."""
+    """Carries out `RunCheck` effects; `live_objects` reaches a Prometheus inside a cluster."""
 
     def __init__(
         self,
         context: OperationContext,
         pipelines: Pipelines,
         jobs: ClusterJobs,
-        outward: GuardedClient,
-        live: LiveObjects | None = None,
+        http_client: GuardedClient,
+        live_objects: LiveObjects | None = None,
     ) -> None:
         self._context = context
         self._pipelines = pipelines
         self._jobs = jobs
-        self._outward = outward
-        self._live = live
+        self._http_client = http_client
+        self._live_objects = live_objects
 
     async def run(self, job: Job) -> None:
         """Runs a check and reports its result to the engine."""
@@ -65,7 +65,13 @@ class CheckRunner:
         spec = codec.pipeline_from_json(row.spec)
         event: ev.Event
         check = ReleaseCheck(
-            self._context, self._jobs, self._outward, self._live, row.project_id, spec, effect
+            self._context,
+            self._jobs,
+            self._http_client,
+            self._live_objects,
+            row.project_id,
+            spec,
+            effect,
         )
         try:
             event = _event_of(effect, await effect.rule.run(check))
@@ -82,8 +88,8 @@ class ReleaseCheck:
 
     _context: OperationContext
     _jobs: ClusterJobs
-    _outward: GuardedClient
-    _live: LiveObjects | None
+    _http_client: GuardedClient
+    _live_objects: LiveObjects | None
     _project_id: str
     _spec: pipeline.Pipeline
     _effect: fx.RunCheck
@@ -117,7 +123,7 @@ class ReleaseCheck:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> HttpReply:
-        return await self._outward.request(method, url, headers, body)
+        return await self._http_client.request(method, url, headers, body)
 
     def sign(self, sealed: str, body: bytes) -> Mapping[str, str]:
         if not sealed:
@@ -126,12 +132,12 @@ class ReleaseCheck:
         return signature(secret, self._effect.attempt_key, self._context.clock.now(), body)
 
     async def read_in_cluster(self, cluster_id: ClusterId | None, path: str) -> JsonMapping:
-        if self._live is None:
+        if self._live_objects is None:
             raise Unavailable("this process has no connection to clusters")
         async with self._context.store.read() as tx:
             cluster = await find_cluster(tx, cluster_id)
             owner = await self._owner(tx)
-        return await self._live.read(owner, cluster.handle, path)
+        return await self._live_objects.read(owner, cluster.handle, path)
 
     async def run_job(
         self, namespace: str, manifest: JsonMapping, timeout_s: int, cluster: ClusterId | None

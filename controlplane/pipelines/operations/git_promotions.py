@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.pipelines.engine.preview_branches import (
     PreviewBranch,
-    branch_of,
+    branch_name,
     preview_branches,
     release_values,
 )
@@ -18,8 +18,8 @@ from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.git_writes import FileKind, GitWrite, Images, WriteMode
 from controlplane.pipelines.model.images import tags_in
 from controlplane.pipelines.model.state import GitChangeState, GitWriteStatus, ReleaseId, StageState
-from controlplane.pipelines.operations.git_places import check_writable, common_branch
 from controlplane.pipelines.operations.views import PipelineView
+from controlplane.pipelines.operations.write_targets import check_writable, common_branch
 from controlplane.platform.context import OperationContext
 from controlplane.platform.git_ports import GitWriter
 from controlplane.repositories.model.repository import Repository
@@ -181,7 +181,7 @@ class GitPromotions:
         return GitTarget(
             repository,
             base,
-            branch_of(write, values, attempt),
+            branch_name(write, values, attempt),
             write.message_for(values),
             write.edits(values, images),
             write,

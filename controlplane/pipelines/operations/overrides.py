@@ -75,7 +75,7 @@ class ReleaseDecisions:
         return open_sealed(self._context.sealer, rule.sealed)
 
     async def answer_signed(
-        self, gate_id: str, release: str, passed: bool, reason: str, call: str
+        self, gate_id: str, release: str, passed: bool, reason: str, call_id: str
     ) -> None:
         """Decides at a gate through a signed call; each call counts once.
 
@@ -87,7 +87,12 @@ class ReleaseDecisions:
         if not isinstance(rule, ExternalRule):
             raise Conflict("this gate is not of kind EXTERNAL")
         event = ev.ExternallyAnswered(
-            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_MAX_REASON_LENGTH], call
+            gate,
+            ReleaseId(release[:64]),
+            rule.account,
+            passed,
+            reason[:_MAX_REASON_LENGTH],
+            call_id,
         )
         await self._pipelines.decide_signed(view, event)
 

@@ -48,7 +48,6 @@ from controlplane.pipelines.operations.budgets import (
 )
 from controlplane.pipelines.operations.drafts import PipelineDraft
 from controlplane.pipelines.operations.gate_secrets import with_plain_secrets
-from controlplane.pipelines.operations.git_places import with_write_targets
 from controlplane.pipelines.operations.observations import (
     disabled_approver_events,
     environment_events,
@@ -81,6 +80,7 @@ from controlplane.pipelines.operations.views import (
     visible_view,
     waiting_release,
 )
+from controlplane.pipelines.operations.write_targets import with_write_targets
 from controlplane.pipelines.ports import (
     PipelineEventStore,
     PipelineGateStore,

@@ -123,21 +123,21 @@ class ProvenanceReports(ContextOperations):
         async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
-            (fenced,) = await fenced_services(tx, [service])
+            (fenced_service,) = await fenced_services(tx, [service])
             revision = await tx[RevisionStore].get(service.desired.revision_id or "")
             approvals = [link async for link in _approvals(tx, actor, service, revision)]
             cluster = await tx[ClusterStore].get(service.cluster_id)
             components = await tx[ComponentStore].of_services([service.id])
         keys = await self._signing_keys()
         links = [
-            *self._source_links(service, fenced.signatures.sources, keys),
-            *await self._image_links(service, fenced.signatures.images),
+            *self._source_links(service, fenced_service.signatures.sources, keys),
+            *await self._image_links(service, fenced_service.signatures.images),
             *approvals,
             *_cluster_links(service, cluster, components),
         ]
         attestation = service.desired.attestation
-        text = envelope(attestation).decode() if attestation is not None else ""
-        return Provenance(service, tuple(links), text)
+        signed_attestation = envelope(attestation).decode() if attestation is not None else ""
+        return Provenance(service, tuple(links), signed_attestation)
 
     async def _signing_keys(self) -> TrustedKeys | None:
         """The keys of the render tier; None: it signs nothing, or cannot be asked now."""

@@ -24,9 +24,9 @@ BY_FLEET = "*"
 """Placeholder service id of pipelines whose stages depend on the set of clusters."""
 
 
-def needs_fleet(spec: pipeline.Pipeline) -> bool:
+def depends_on_clusters(spec: pipeline.Pipeline) -> bool:
     """True if clusters determine the services of the stages, or their order."""
-    return any(_depends_on_clusters(stage) for stage in spec.stages)
+    return any(_stage_depends_on_clusters(stage) for stage in spec.stages)
 
 
 async def check_groups(tx: Transaction, spec: pipeline.Pipeline) -> None:
@@ -42,13 +42,13 @@ async def with_selected_services(
     tx: Transaction, spec: pipeline.Pipeline, project_id: str
 ) -> pipeline.Pipeline:
     """The pipeline with the services of its project that its selectors match now, in waves."""
-    if not needs_fleet(spec):
+    if not depends_on_clusters(spec):
         return spec
     project = await find_project(tx, project_id)
     fleet = replace(await fleet_of(tx), fence=project.fence)
     stages = [
         await _with_services(tx, stage, fleet, project.id, spec.id)
-        if _depends_on_clusters(stage)
+        if _stage_depends_on_clusters(stage)
         else stage
         for stage in spec.stages
     ]
@@ -71,16 +71,16 @@ async def bind_services(
     promoted, promoted_before = promoted_by(spec), promoted_by(before) if before else set()
     ids = {service for stage in spec.stages for service in stage.services}
     rows = await tx[ServiceStore].by_ids(ids | promoted_before)
-    found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
-    if missing := ids - found.keys():
+    readable = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+    if missing := ids - readable.keys():
         raise Invalid(f"service {min(missing)} does not exist", field="stages.services")
     for id in promoted ^ promoted_before:
-        if id in found:
-            require(actor, Verb.WRITE, found[id].target)
+        if id in readable:
+            require(actor, Verb.WRITE, readable[id].target)
     for id in promoted - promoted_before:
         if (other := await promoting_pipeline_name(tx, id)) is not None:
-            raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {other}")
-        await tx[ServiceStore].promote(id, found[id].desired.commit_sha)
+            raise Conflict(f"service {readable[id].name!r} belongs to another pipeline: {other}")
+        await tx[ServiceStore].promote(id, readable[id].desired.commit_sha)
     removed = await tx[ServiceStore].lock(promoted_before - promoted)
     for service in removed:
         await _end_promotion(tx, service)
@@ -140,7 +140,7 @@ async def _store_service_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
         for stage in spec.stages
         for service in stage.services
     }
-    if needs_fleet(spec):
+    if depends_on_clusters(spec):
         id = f"{spec.id}/{BY_FLEET}"
         rows[id] = PipelineService(id, spec.id, BY_FLEET, False)
     existing = {row.id: row for row in await tx[PipelineServiceStore].of_pipeline(spec.id)}
@@ -153,7 +153,7 @@ async def _store_service_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
             await tx[PipelineServiceStore].set_promoted(id, row.promoted)
 
 
-def _depends_on_clusters(stage: pipeline.Stage) -> bool:
+def _stage_depends_on_clusters(stage: pipeline.Stage) -> bool:
     rollout = stage.rollout
     return (
         stage.selector is not None

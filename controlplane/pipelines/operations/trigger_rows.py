@@ -29,19 +29,19 @@ async def store_pipeline_rows(
             await tx[PipelineGateStore].remove(row.id)
     for gate in gates.values():
         await tx[PipelineGateStore].add(gate)
-    before = {row.id: row for row in await tx[PipelineTriggerStore].of_pipeline(spec.id)}
-    now = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
-    for id in before.keys() - now.keys():
+    old_rows = {row.id: row for row in await tx[PipelineTriggerStore].of_pipeline(spec.id)}
+    polled_triggers = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
+    for id in old_rows.keys() - polled_triggers.keys():
         await tx[PipelineTriggerStore].remove(id)
-    for id, trigger in now.items():
+    for id, trigger in polled_triggers.items():
         plain = secrets.get(trigger.name)
         sealed = context.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
-        if id not in before:
+        if id not in old_rows:
             row = PipelineTrigger(id, spec.id, MIN_INTERVAL_S, sealed_webhook=sealed)
             await tx[PipelineTriggerStore].add(row)
         elif sealed is not None:
             await tx[PipelineTriggerStore].set_webhook(id, sealed)
-        await schedule_check(context, tx, spec.id, id)
+        await schedule_poll(context, tx, spec.id, id)
 
 
 def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
@@ -58,14 +58,14 @@ async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
         await tx[PipelineTriggerStore].remove(trigger.id)
 
 
-async def schedule_check(
+async def schedule_poll(
     context: OperationContext,
     tx: Transaction,
     pipeline_id: str,
     trigger_id: str,
     seconds: float = 0,
 ) -> None:
-    """Schedules the next check of a trigger in `seconds`, instead of its present schedule."""
+    """Schedules the next poll of a trigger in `seconds`, instead of its present schedule."""
     run_at = context.clock.now() + timedelta(seconds=seconds)
     payload = {"pipeline": pipeline_id, "trigger": trigger_id}
     key = f"trigger:{trigger_id}"

@@ -1,6 +1,6 @@
-"""Triggers of releases: checks for new versions, writes of found versions, and manual starts.
+"""Triggers of releases: polls for new versions, writes of found versions, and manual starts.
 
-Each check is a job of its trigger that one worker claims; a webhook only brings it forward. The
+Each poll is a job of its trigger that one worker claims; a webhook only brings it forward. The
 engine judges the result, so finding a version twice changes nothing.
 """
 
@@ -11,19 +11,19 @@ from controlplane.authorization import Actor, Verb, require
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.engine.preview_branches import branch_of, finding_values
+from controlplane.pipelines.engine.preview_branches import branch_name, finding_values
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
-from controlplane.pipelines.operations.git_places import check_writable, common_branch
 from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.trigger_rows import (
     MIN_INTERVAL_S,
     open_webhook_secret,
-    schedule_check,
+    schedule_poll,
 )
 from controlplane.pipelines.operations.views import PipelineView, view_of
+from controlplane.pipelines.operations.write_targets import check_writable, common_branch
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import PIPELINE, RENDER_SERVICES, SERVICE, OperationContext
 from controlplane.platform.git_ports import GitTags
@@ -66,8 +66,8 @@ class Triggers:
         event = ev.Started(actor.email, reason[:1000])
         return await self._pipelines.decide(actor, "startRelease", view, event)
 
-    async def check_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
-        """Checks a trigger now. NotFound: no trigger of this name checks for versions."""
+    async def poll_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
+        """Polls a trigger now. NotFound: no trigger of this name checks for versions."""
         view = await self._pipelines.get(actor, pipeline_id)
         permission = (Verb.APPROVE, view.row.target)
         async with self._context.change(actor, "checkTrigger", permission) as tx:
@@ -76,16 +76,16 @@ class Triggers:
                 raise NotFound(
                     f"pipeline {view.row.name!r} has no trigger {name!r} that checks for versions"
                 )
-            await schedule_check(self._context, tx, view.row.id, trigger.id)
+            await schedule_poll(self._context, tx, view.row.id, trigger.id)
             tx.audit(view.row.name, view.row.id)
             tx.publish(PIPELINE, view.row.id)
         return view
 
     async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
-        """State of the checks of a pipeline's triggers, by trigger id."""
+        """State of the polls of a pipeline's triggers, by trigger id."""
         async with self._context.store.read() as tx:
-            found = await tx[PipelineTriggerStore].of_pipeline(pipeline_id)
-        return {row.id: row for row in found}
+            trigger_rows = await tx[PipelineTriggerStore].of_pipeline(pipeline_id)
+        return {row.id: row for row in trigger_rows}
 
     async def webhook_secret(self, trigger_id: str) -> str | None:
         """The signing secret of a trigger's webhook; None if it has none."""
@@ -95,10 +95,10 @@ class Triggers:
             return None
         return open_webhook_secret(self._context.sealer, row).decode()
 
-    async def schedule_check_soon(self, trigger_id: str) -> None:
-        """Schedules a check soon, at most one per `_MIN_GAP_SECONDS`.
+    async def schedule_poll_soon(self, trigger_id: str) -> None:
+        """Schedules a poll soon, at most one per `_MIN_GAP_SECONDS`.
 
-        Not before the time that a registry named when it rejected the last check.
+        Not before the time that a registry named when it rejected the last poll.
         """
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
@@ -108,11 +108,11 @@ class Triggers:
             after_gap = (row.checked_at or now) + timedelta(seconds=_MIN_GAP_SECONDS)
             run_at = max(now, row.not_before or now, after_gap if row.checked_at else now)
             seconds = (run_at - now).total_seconds()
-            await schedule_check(self._context, tx, row.pipeline_id, row.id, seconds)
+            await schedule_poll(self._context, tx, row.pipeline_id, row.id, seconds)
         self._context.bus.publish(PIPELINE, row.pipeline_id)
 
     async def poll(self, job: Job) -> None:
-        """Checks for a new version, reports it to the engine, and schedules the next check."""
+        """Polls for a new version, reports it to the engine, and schedules the next poll."""
         view, trigger = await self._find_trigger(job.payload["pipeline"], job.payload["trigger"])
         if view is None or trigger is None:
             return
@@ -163,7 +163,7 @@ class Triggers:
     async def _schedule_next(
         self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, retry_after_s: float
     ) -> None:
-        """Schedules the next check: soon after a new version, with increasing intervals otherwise.
+        """Schedules the next poll: soon after a new version, with increasing intervals otherwise.
 
         A registry may require a longer pause.
         """
@@ -183,7 +183,7 @@ class Triggers:
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
             )
             await tx[PipelineTriggerStore].put(checked)
-            await schedule_check(self._context, tx, view.row.id, trigger.id, seconds)
+            await schedule_poll(self._context, tx, view.row.id, trigger.id, seconds)
 
     def _trigger_context(self, view: PipelineView) -> "TriggerSources":
         return TriggerSources(
@@ -206,7 +206,7 @@ class Triggers:
         target = GitTarget(
             repository,
             base,
-            branch_of(write, values),
+            branch_name(write, values),
             write.message_for(values),
             write.edits(values, {}),
             write,

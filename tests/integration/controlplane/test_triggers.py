@@ -264,7 +264,7 @@ async def test_looks_become_rarer_without_news_and_heed_the_registry(stand: Stan
     await stand.look()
     row = await stand.row()
     assert "429" in row.error and gap(row) == timedelta(hours=1)
-    await stand.triggers.schedule_check_soon(row.id)
+    await stand.triggers.schedule_poll_soon(row.id)
     await stand.world.clock.advance(3599)
     assert await stand.look() == 0, "a hint does not hasten what the registry wants to be late"
     await stand.world.clock.advance(1)
@@ -394,13 +394,13 @@ async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
 async def test_starting_and_checking_triggers_needs_the_approve_verb(stand: Stand) -> None:
     view = await stand.save(TagRule(), writes=False)
     eve = person(Role.VIEWER, "eve")
-    for work in (stand.triggers.start, stand.triggers.check_now):
+    for work in (stand.triggers.start, stand.triggers.poll_now):
         with pytest.raises(Forbidden):
             await work(eve, view.row.id, "new")
     with pytest.raises(NotFound, match="no trigger 'other'"):
-        await stand.triggers.check_now(stand.world.admin, view.row.id, "other")
+        await stand.triggers.poll_now(stand.world.admin, view.row.id, "other")
     await stand.look()
-    await stand.triggers.check_now(stand.world.admin, view.row.id, "new")
+    await stand.triggers.poll_now(stand.world.admin, view.row.id, "new")
     assert await stand.look() == 1
 
 

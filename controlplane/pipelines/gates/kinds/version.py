@@ -34,15 +34,17 @@ class VersionRule(CheckRule):
 
     async def run(self, context: CheckContext) -> CheckFinding:
         services = await context.services_named(self.service)
-        missing = [cluster for cluster, found in services.items() if not found]
+        missing = [cluster for cluster, matching in services.items() if not matching]
         if missing:
             reason = f"{len(missing)} clusters have no service {self.service}"
             return CheckFinding(CheckAnswer.UNDECIDED, reason)
-        found = [service for cluster_services in services.values() for service in cluster_services]
-        problem = next((reason for service in found if (reason := self._problem(service))), None)
+        matching = [
+            service for cluster_services in services.values() for service in cluster_services
+        ]
+        problem = next((reason for service in matching if (reason := self._problem(service))), None)
         if problem is not None:
             return CheckFinding(CheckAnswer.UNDECIDED, problem)
-        reason = f"{self.service} is healthy at {found[0].spec.version}"
+        reason = f"{self.service} is healthy at {matching[0].spec.version}"
         return CheckFinding(CheckAnswer.PASSED, reason)
 
     def _problem(self, service: Service) -> str | None:

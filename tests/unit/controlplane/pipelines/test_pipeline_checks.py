@@ -30,7 +30,7 @@ from controlplane.pipelines.gates.kinds import (
 )
 from controlplane.pipelines.model.calendar import Calendar, OpeningHours
 from controlplane.pipelines.model.gate_checks import CheckAnswer
-from controlplane.pipelines.model.gate_rules import ALONE, GateRule, Patience, Step
+from controlplane.pipelines.model.gate_rules import ONLY_STEP, GateRule, Patience, Step
 from controlplane.pipelines.model.pipeline import Gate, GateId, Pipeline, StageId, validate
 from controlplane.pipelines.model.state import GateState, GateStatus
 from core.errors import Invalid
@@ -144,7 +144,7 @@ def test_an_attempt_that_is_over_has_no_say() -> None:
     (first,) = waiting.asked()
     waiting.line.pass_time(60)
     waiting.line.pass_time(10)
-    late = CheckAnswered(GATE, ALONE, first.attempt_key, CheckAnswer.PASSED)
+    late = CheckAnswered(GATE, ONLY_STEP, first.attempt_key, CheckAnswer.PASSED)
     waiting.line.send(late)
     assert waiting.line.notes() == ["the answer belongs to an outdated check"]
     assert not waiting.moved
@@ -178,7 +178,7 @@ def test_another_render_asks_anew() -> None:
     waiting.line.render("prod", waiting.release, "other")
     first, second = waiting.asked()
     assert first.digests != second.digests
-    waiting.line.send(CheckAnswered(GATE, ALONE, first.attempt_key, CheckAnswer.PASSED))
+    waiting.line.send(CheckAnswered(GATE, ONLY_STEP, first.attempt_key, CheckAnswer.PASSED))
     assert not waiting.moved
 
 

@@ -25,7 +25,7 @@ from controlplane.pipelines.model.pipeline import Pipeline, StageId, Verificatio
 from controlplane.pipelines.model.rollout import (
     Progress,
     Rollout,
-    RolloutStanding,
+    RolloutState,
     StageMember,
     Strategy,
     next_batch,
@@ -337,7 +337,7 @@ def test_nobody_is_skipped_or_served_twice(
     given: list[ServiceId] = []
     group_of = {one.service: one.groups[0] for one in members(count, ("a", "b", "c"))}
     while len(progress) < count or Progress.GIVEN in progress.values():
-        standing = RolloutStanding(waves, progress, wave_done_at=START, group_of=group_of)
+        standing = RolloutState(waves, progress, wave_done_at=START, group_of=group_of)
         batch = next_batch(rollout, standing, START + timedelta(days=1))
         given += batch.services
         progress |= dict.fromkeys(batch.services, Progress.GIVEN)

@@ -35,7 +35,7 @@ class Operations:
 
     gate_secret = webhook_secret
 
-    async def schedule_check_soon(self, id: str) -> None:
+    async def schedule_poll_soon(self, id: str) -> None:
         self.hints.append(id)
 
     async def answer_signed(self, *answer: Any) -> None:

@@ -11,7 +11,7 @@ from controlplane.authorization.fences import (
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.generators.model.service_set import GitFolderGenerator, PullRequestGenerator
 from controlplane.generators.operations.service_sets import _check_kind
-from controlplane.pipelines.operations.git_places import _check_is_git
+from controlplane.pipelines.operations.write_targets import _check_is_git
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import check_ref, check_ref_of, origin_of
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
