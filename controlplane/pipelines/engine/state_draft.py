@@ -102,9 +102,9 @@ class StateDraft:
         while len(self.known_bad) > KNOWN_BAD_LENGTH:
             oldest = next(iter(self.known_bad))
             del self.known_bad[oldest]
-            self.emit_ignored(
-                f"{oldest} was the oldest denied revision; its denial was dropped at the limit"
-            )
+            # No EventIgnored: the decision that denies the newest revision is not ignored.
+            dropped = "was the oldest denied revision; its denial was dropped at the limit"
+            self.record("", None, f"{oldest} {dropped}")
 
     def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
         entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
