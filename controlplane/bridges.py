@@ -50,7 +50,7 @@ from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
 from controlplane.secrets.ports import SealedTable, SealedTables, SecretStore, SecretVersionStore
 from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.operations.removal import begin_removal, end_if_empty
+from controlplane.services.operations.removal import begin_removal, delete_cluster_if_empty
 from controlplane.services.ports import (
     FlowStore,
     RenderStateStore,
@@ -144,8 +144,10 @@ class ServicesOfCluster(_Bridge):
                 repositories.add(service.repository_id)
         return repositories
 
-    async def end_if_empty(self, cluster_id: str, now: datetime, *, forced: bool) -> list[str]:
-        return await end_if_empty(self.tx, cluster_id, now, forced=forced)
+    async def delete_cluster_if_empty(
+        self, cluster_id: str, now: datetime, *, forced: bool
+    ) -> list[str]:
+        return await delete_cluster_if_empty(self.tx, cluster_id, now, forced=forced)
 
 
 class DefinitionsOfGroup(_Bridge):
@@ -204,7 +206,7 @@ class UsersOfRepository(_Bridge):
 
     async def service_names(self, repository_id: str) -> list[str]:
         services = self.tx[ServiceStore]
-        users = await services.of_repository_ever(repository_id)
+        users = await services.of_repository_with_deleted(repository_id)
         sources = await self.tx[ServiceSourceStore].of_repository(repository_id)
         users += await services.by_ids({source.service_id for source in sources})
         return [service.name for service in users]

@@ -197,7 +197,7 @@ class Query(
         if id:
             row = await services.get(info.context.actor, id)
         elif cluster and name:
-            row = await services.named(info.context.actor, cluster, name)
+            row = await services.get_by_name(info.context.actor, cluster, name)
         else:
             raise Invalid("give id, or cluster and name")
         return await service_type(info, row)

@@ -110,7 +110,9 @@ class ClusterContents(Protocol):
         """Marks the services of a cluster; returns the ids of their repositories."""
         ...
 
-    async def end_if_empty(self, cluster_id: str, now: datetime, *, forced: bool) -> list[str]:
+    async def delete_cluster_if_empty(
+        self, cluster_id: str, now: datetime, *, forced: bool
+    ) -> list[str]:
         """Deletes a cluster that is ending and has no services; returns ids of revoked tokens."""
         ...
 

@@ -94,7 +94,7 @@ class ServiceKind(TargetedKind[Service]):
 
     async def values(self, tx: Transaction, rows: Sequence[Service]) -> Sequence[Columns]:
         ids = [row.id for row in rows]
-        plain, sources = await super().values(tx, rows), await sources_of(tx, ids)
+        own_columns, sources = await super().values(tx, rows), await sources_of(tx, ids)
         contexts: dict[str, list[str]] = {}
         for binding in await tx[ContextBindingStore].of_services(ids):
             contexts.setdefault(binding.service_id, []).append(binding.context_id)
@@ -102,7 +102,9 @@ class ServiceKind(TargetedKind[Service]):
         for use in await tx[SecretUseStore].of_services(ids):
             pinned = use.version if use.pinned else None
             uses.setdefault(use.service_id, {})[use.name] = SecretUseSpec(use.secret_id, pinned)
-        charts = await _charts(tx, {row.repository_id for row in rows if row.repository_id})
+        charts = await _helm_repository_ids(
+            tx, {row.repository_id for row in rows if row.repository_id}
+        )
         return [
             columns
             | chart_source(row.repository_id, row.spec.ref, row.spec.helm, charts)
@@ -114,15 +116,15 @@ class ServiceKind(TargetedKind[Service]):
                     for s in sources.get(row.id, [])
                 ],
             }
-            for row, columns in zip(rows, plain, strict=True)
+            for row, columns in zip(rows, own_columns, strict=True)
         ]
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        given = operation_columns(columns)
-        given |= {"name": placement.name, "project_id": placement.project_id}
-        if given.get("repository_id"):
-            given.setdefault("ref", "main")
-        change = row_of(ServiceChange, given)
+        operation_fields = operation_columns(columns)
+        operation_fields |= {"name": placement.name, "project_id": placement.project_id}
+        if operation_fields.get("repository_id"):
+            operation_fields.setdefault("ref", "main")
+        change = row_of(ServiceChange, operation_fields)
         return (await self._services.create(actor, placement.scope_id, None, change)).id
 
     async def update(self, actor: Actor, row: Service, columns: Columns) -> None:
@@ -134,9 +136,9 @@ class ServiceKind(TargetedKind[Service]):
         if "uses" in columns:
             uses = operation_columns(columns)["uses"]
             await self._use_secrets(actor, row.id, uses)
-        rest = {name: value for name, value in columns.items() if name != "uses"}
-        if rest:
-            change = row_of(ServiceChange, operation_columns(rest))
+        other_columns = {name: value for name, value in columns.items() if name != "uses"}
+        if other_columns:
+            change = row_of(ServiceChange, operation_columns(other_columns))
             await self._services.update(actor, row.id, change)
 
     async def delete(self, actor: Actor, row: Service) -> None:
@@ -145,19 +147,25 @@ class ServiceKind(TargetedKind[Service]):
 
 def operation_columns(columns: Columns) -> Columns:
     """Returns columns of a spec as operations take them."""
-    found = dict(columns)
-    if found.get("uses") is not None:
-        found["uses"] = {name: (use.secret_id, use.version) for name, use in found["uses"].items()}
-    if found.get("context_ids") is not None:
-        found["context_ids"] = list(found["context_ids"])
-    if found.get("helm") and found.get("repository_id") and found["helm"].get("repository_id"):
+    converted = dict(columns)
+    if converted.get("uses") is not None:
+        converted["uses"] = {
+            name: (use.secret_id, use.version) for name, use in converted["uses"].items()
+        }
+    if converted.get("context_ids") is not None:
+        converted["context_ids"] = list(converted["context_ids"])
+    if (
+        converted.get("helm")
+        and converted.get("repository_id")
+        and converted["helm"].get("repository_id")
+    ):
         raise Invalid(
             "specify one repository: spec.repository or spec.helm.repository", field="helm"
         )
-    return found
+    return converted
 
 
-async def _charts(tx: Transaction, ids: Collection[str]) -> Collection[str]:
+async def _helm_repository_ids(tx: Transaction, ids: Collection[str]) -> Collection[str]:
     """Returns the IDs of Helm repositories."""
     rows = await tx[RepositoryStore].by_ids(ids) if ids else []
     return {row.id for row in rows if row.kind is RepositoryKind.HELM}

@@ -103,7 +103,7 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def of_clusters(self, clusters: Ids) -> list[Service]:
         return await self.select(cluster_id=clusters)
 
-    async def of_clusters_ever(self, clusters: Ids) -> list[Service]:
+    async def of_clusters_with_deleted(self, clusters: Ids) -> list[Service]:
         return await self.select(cluster_id=clusters, deleted_at=ANY)
 
     async def mirrored(self, cluster_id: str) -> list[Service]:
@@ -118,7 +118,7 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def of_repository(self, repository_id: str) -> list[Service]:
         return await self.select(repository_id=repository_id)
 
-    async def of_repository_ever(self, repository_id: str) -> list[Service]:
+    async def of_repository_with_deleted(self, repository_id: str) -> list[Service]:
         return await self.select(repository_id=repository_id, deleted_at=ANY)
 
     async def following(self, repository_id: str, ref: str) -> list[Service]:
@@ -127,7 +127,7 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def of_owner(self, owner_id: str) -> list[Service]:
         return await self.select(owner_id=owner_id)
 
-    async def of_owner_ever(self, owner_id: str) -> list[Service]:
+    async def of_owner_with_deleted(self, owner_id: str) -> list[Service]:
         return await self.select(owner_id=owner_id, deleted_at=ANY)
 
     async def previews(self, owner_id: str, ref: str) -> list[Service]:
@@ -157,12 +157,12 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
         """Returns the ids of the clusters of these services."""
         ...
 
-    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+    async def with_dependencies(self, visible: Visible, limit: int) -> list[Service]:
         """Returns services that depend on others."""
         ...
 
-    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
-        """Returns the ids of services that were changed, observed or removed since a moment."""
+    async def changed_since(self, since: datetime, visible: Visible, limit: int) -> list[str]:
+        """Returns the ids of services that were changed, observed or removed since a time."""
         ...
 
     async def confirm(self, id: str, confirmed: Confirmation, generation: int) -> None:

@@ -101,7 +101,7 @@ class AgentOperations:
         sequences. If the store was `rewound`, the same sequence may mean another state now.
         """
         async with self._context.store.write() as tx:
-            for service in await tx[ServiceStore].of_clusters_ever(cluster_id):
+            for service in await tx[ServiceStore].of_clusters_with_deleted(cluster_id):
                 held = generations.get(service.id, 0)
                 is_behind = 0 < service.desired.generation < held + rewound
                 if is_behind and 0 < held <= _MAX_AGENT_GENERATION and not service.mirrored:

@@ -94,5 +94,7 @@ async def _belongs_to_other_cluster(tx: Transaction, cluster_id: ClusterId, dige
     """True if only services of other clusters use a bundle, and none of this cluster ever did."""
     if await tx[ServiceStore].with_digest(digest) is None:
         return False
-    own_ids = {service.id for service in await tx[ServiceStore].of_clusters_ever(cluster_id)}
+    own_ids = {
+        service.id for service in await tx[ServiceStore].of_clusters_with_deleted(cluster_id)
+    }
     return not (own_ids and await tx[RevisionStore].with_digest(own_ids, digest))

@@ -48,7 +48,7 @@ class AgentCommands(ContextOperations):
         require_member(actor)
         check_count(len(objects), "objects", _MAX_CONFIRMED, least=1)
         async with self._context.change(actor, "confirmDeletions") as tx:
-            service = await find_managed_service(tx, service_id, going=True)
+            service = await find_managed_service(tx, service_id, deleted=True)
             tx.authorize(Verb.WRITE, service.target)
             await check_not_frozen(tx, service.cluster_id)
             waiting = {pending.key: pending for pending in service.observed.awaiting}

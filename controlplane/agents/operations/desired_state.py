@@ -70,7 +70,9 @@ class DesiredStateReader:
         }
         async with self._store.read() as tx:
             found = (
-                await tx[ServiceStore].of_clusters_ever(whole_clusters) if whole_clusters else []
+                await tx[ServiceStore].of_clusters_with_deleted(whole_clusters)
+                if whole_clusters
+                else []
             )
             if service_ids:
                 found += await tx[ServiceStore].by_ids(service_ids, deleted=True)

@@ -30,7 +30,7 @@ from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.service import STATE_OF_HEALTH, Component, Service
 from controlplane.services.operations import quarantine
-from controlplane.services.operations.removal import delete_service_rows, end_if_empty
+from controlplane.services.operations.removal import delete_cluster_if_empty, delete_service_rows
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore
 from core.identity import ClusterId, ServiceId, is_local_id
 from core.spec.facts import ClusterFacts
@@ -76,7 +76,7 @@ class ReportHandler(ContextOperations):
             batch.ledger.append(status_entry(service, body, at))
             batch.forget(service)
             await delete_service_rows(tx, service)
-            for token in await end_if_empty(tx, cluster_id, self._context.clock.now()):
+            for token in await delete_cluster_if_empty(tx, cluster_id, self._context.clock.now()):
                 changed.add((REVOKED, token))
             changed.update({(SERVICE, service.id), (CLUSTER, cluster_id)})
             return

@@ -195,7 +195,9 @@ class Clusters(ContextOperations):
             contents = tx[ClusterContents]
             await contents.begin_removal(self._context, actor, cluster, removal)
             await tx[ClusterStore].begin_removal(id, now)
-            revoked = await contents.end_if_empty(id, now, forced=removal is Removal.ORPHAN)
+            revoked = await contents.delete_cluster_if_empty(
+                id, now, forced=removal is Removal.ORPHAN
+            )
             tx.audit(cluster.handle, id)
             tx.publish(CLUSTER, id)
             tx.publish(DESIRED_STATE, f"{id}/")

@@ -15,7 +15,11 @@ from controlplane.platform.context import ContextOperations
 from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import fenced_services, render_inside, take_renders
+from controlplane.services.operations.fences import (
+    check_render_rate,
+    fenced_services,
+    render_within_fence,
+)
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
@@ -255,8 +259,8 @@ class Diffs(ContextOperations):
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
         resolved = resolve_sources(self._context, sources.get(service.id, ()))
         request = service.render_request(sha, parameters, resolved.folders)
-        take_renders(self._context, [fenced])
-        return (await render_inside(self._context, fenced, request)).digest
+        check_render_rate(self._context, [fenced])
+        return (await render_within_fence(self._context, fenced, request)).digest
 
     async def _desired_bundle(self, service: Service, cluster: Cluster) -> Bundle | None:
         return (

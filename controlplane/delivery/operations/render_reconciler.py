@@ -32,11 +32,15 @@ from controlplane.services.model.sources import ServiceSource
 from controlplane.services.operations.dependencies import dependency_groups, waiting_services
 from controlplane.services.operations.fences import (
     FencedService,
+    check_render_rate,
     fenced_services,
-    render_inside,
-    take_renders,
+    render_within_fence,
 )
-from controlplane.services.operations.quarantine import denied_among, quarantine_entry, quarantined
+from controlplane.services.operations.quarantine import (
+    load_denials,
+    quarantine_entry,
+    with_quarantine,
+)
 from controlplane.services.operations.sources import (
     RenderSources,
     mark_source_users_for_render,
@@ -232,8 +236,8 @@ class RenderReconciler(ContextOperations):
             request = service.render_request(
                 commit.sha, parameters, resolved.folders, fenced.signatures
             )
-            take_renders(self._context, [fenced])
-            rendered = await render_inside(self._context, fenced, request)
+            check_render_rate(self._context, [fenced])
+            rendered = await render_within_fence(self._context, fenced, request)
             reads = await read_paths(self._context, service, commit.sha, rendered, task.ids)
             trees = await source_trees(self._context, resolved)
         except LimitExceeded as error:
@@ -250,7 +254,7 @@ class RenderReconciler(ContextOperations):
         changes: dict[str, Mapping[str, object]] = {}
         outcomes = list(outcomes)
         async with self._context.store.write() as tx:
-            denied_revisions = await denied_among(
+            denied_revisions = await load_denials(
                 tx, (revision for outcome in outcomes for revision in outcome.revisions)
             )
             locked = await tx[ServiceStore].lock({outcome.service.id for outcome in outcomes})
@@ -297,9 +301,9 @@ class RenderReconciler(ContextOperations):
             render_error=None, input_digest=rendered.source, reads=dict(outcome.reads or {})
         )
         now = self._context.clock.now()
-        denied = denied_revisions.of(before.project_id, rendered.digest, outcome.commit.sha)
+        denied = denied_revisions.find(before.project_id, rendered.digest, outcome.commit.sha)
         if denied is not None and rendered.digest != before.desired.digest:
-            after = quarantined(after, denied, rendered.digest, now)
+            after = with_quarantine(after, denied, rendered.digest, now)
             is_new = (
                 after.desired.quarantine is not None
                 and after.desired.quarantine != before.desired.quarantine

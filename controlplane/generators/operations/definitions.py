@@ -143,7 +143,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
             await tx[self.port].change(id, ending_at=now, updated_at=now)
-            if not await tx[ServiceStore].of_owner_ever(id):
+            if not await tx[ServiceStore].of_owner_with_deleted(id):
                 await delete_generator(tx, definition)
             tx.audit(definition.name, id, services=definition.on_delete.value)
             self._request_reconcile(tx, id)

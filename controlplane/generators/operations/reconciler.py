@@ -44,7 +44,11 @@ from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import full_project, reserve_room, room_for_services
+from controlplane.services.operations.fences import (
+    full_project_message,
+    reserve_room,
+    room_for_services,
+)
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -115,7 +119,7 @@ class GeneratorReconciler:
             cluster_ids = {generated.cluster_id for generated in evaluation.services}
             present: list[Service] = []
             for batch in _batches(sorted(cluster_ids), 200):
-                present += await tx[ServiceStore].of_clusters_ever(batch)
+                present += await tx[ServiceStore].of_clusters_with_deleted(batch)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
             project = await find_project(tx, definition.services_project_id)
@@ -132,7 +136,7 @@ class GeneratorReconciler:
         excess = 0 if room is None else len(plan.create) - max(room, 0)
         if excess <= 0:
             return plan
-        problem = f"{excess} services are not created: {full_project(project)}"
+        problem = f"{excess} services are not created: {full_project_message(project)}"
         created = plan.create[: len(plan.create) - excess]
         return replace(plan, create=created, problems=(*plan.problems, problem))
 

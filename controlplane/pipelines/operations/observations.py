@@ -29,7 +29,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
-from controlplane.services.operations.quarantine import denied_among
+from controlplane.services.operations.quarantine import load_denials
 from controlplane.services.ports import DeniedRevisionStore, LedgerStore
 from core.identity import ServiceId
 from core.spec.jobs import JobPhase
@@ -161,11 +161,11 @@ async def _failed_verifications(
     }
     rows = await tx[LedgerStore].held(under_verification.keys()) if under_verification else []
     digests = {digest for _, _, digest in under_verification.values()} if rows else set()
-    denied, project_id = await denied_among(tx, digests), view.row.project_id
+    denied, project_id = await load_denials(tx, digests), view.row.project_id
     failures = []
     for row in rows:
         stage, release, digest = under_verification[ServiceId(row.service_id or "")]
-        is_denied = denied.of(project_id, digest) and digest not in state.known_bad
+        is_denied = denied.find(project_id, digest) and digest not in state.known_bad
         if row.digest == digest and is_denied:
             id = ServiceId(row.service_id or "")
             failures.append(ev.VerificationFailed(stage, release, id, row.message))

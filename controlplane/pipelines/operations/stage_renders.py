@@ -12,9 +12,9 @@ from controlplane.services.model.service import Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.operations.fences import (
     FencedService,
+    check_render_rate,
     fenced_services,
-    render_inside,
-    take_renders,
+    render_within_fence,
 )
 from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
@@ -63,7 +63,7 @@ class StageRenderer(ContextOperations):
         """Counts renders of services. LimitExceeded: their project renders too often."""
         async with self._context.store.read() as tx:
             fenced = await fenced_services(tx, services)
-        take_renders(self._context, fenced)
+        check_render_rate(self._context, fenced)
 
     async def render(
         self, services: Sequence[Service], commits: Mapping[ServiceId, str]
@@ -124,4 +124,4 @@ class StageRenderer(ContextOperations):
         parameters = render_parameters(service, cluster, context_values)
         resolved = resolve_sources(self._context, sources)
         request = service.render_request(commit, parameters, resolved.folders, fenced.signatures)
-        return await render_inside(self._context, fenced, request)
+        return await render_within_fence(self._context, fenced, request)

@@ -119,8 +119,8 @@ def _standing_without_deployment(service: Service) -> tuple[CommitStanding, str]
     """Returns the reason why a commit never became the service's desired state."""
     if service.desired.render_error:
         return CommitStanding.RENDERING, service.desired.render_error
-    if service.withheld_by:
-        return CommitStanding.HELD, "; ".join(str(problem) for problem in service.withheld_by)
+    if service.withheld_reasons:
+        return CommitStanding.HELD, "; ".join(str(problem) for problem in service.withheld_reasons)
     if service.spec.promoted:
         return (
             CommitStanding.HELD,

@@ -78,9 +78,9 @@ class ComponentQuery:
         Args:
             id: ID of the component.
         """
-        found = await info.context[ComponentOperations].look(info.context.actor, id)
+        live = await info.context[ComponentOperations].read_live_object(info.context.actor, id)
         return ComponentLive(
-            id=strawberry.ID(found.component.id), object=Map(found.object), read_at=found.read_at
+            id=strawberry.ID(live.component.id), object=Map(live.object), read_at=live.read_at
         )
 
     @strawberry.field

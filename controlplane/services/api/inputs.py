@@ -192,10 +192,10 @@ class SecretUseAttributes:
 
 def secrets_by_name(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
     """Returns the secret IDs and versions by name. Invalid: a name occurs twice."""
-    found = {use.name: (str(use.secret_id), use.version) for use in uses}
-    if len(found) < len(uses):
+    secrets = {use.name: (str(use.secret_id), use.version) for use in uses}
+    if len(secrets) < len(uses):
         raise Invalid("a name occurs twice", field="uses")
-    return found
+    return secrets
 
 
 class _ServiceFields(Draft[ServiceChange]):
@@ -207,16 +207,16 @@ class _ServiceFields(Draft[ServiceChange]):
     configuration: list[ConfigAttributes | None] | None
 
     def given(self) -> FieldValues:
-        found = super().given()
+        values = super().given()
         if self.git is not None:
-            found |= self.git.ref_and_folder()
+            values |= self.git.ref_and_folder()
         if self.kustomize is not None:
-            found["kustomize_path"] = self.kustomize.path
+            values["kustomize_path"] = self.kustomize.path
         if self.helm is not None:
-            found["helm"] = self.helm.settings()
+            values["helm"] = self.helm.settings()
         if self.configuration is not None:
-            found["configuration"] = values_by_name(self.configuration)
-        return found
+            values["configuration"] = values_by_name(self.configuration)
+        return values
 
 
 class _BoundFields(_ServiceFields):
@@ -228,12 +228,12 @@ class _BoundFields(_ServiceFields):
     write_bindings: list[PolicyBindingAttributes | None] | None
 
     def given(self) -> FieldValues:
-        found = {**super().given(), "subjects": subjects_by_role(self)}
+        values = {**super().given(), "subjects": subjects_by_role(self)}
         if self.dependencies is not None:
-            found["dependencies"] = [dependency.name for dependency in self.dependencies]
+            values["dependencies"] = [dependency.name for dependency in self.dependencies]
         if self.context_bindings is not None:
-            found["context_ids"] = [binding.context_id for binding in self.context_bindings]
-        return found
+            values["context_ids"] = [binding.context_id for binding in self.context_bindings]
+        return values
 
 
 _NESTED = {

@@ -44,17 +44,17 @@ async def with_related(
 ) -> list[ServiceDeployment]:
     """Converts services with the named related resources."""
     services = context[Services]
-    found = await services.related(context.actor, rows, kinds)
+    related = await services.related(context.actor, rows, kinds)
     contexts = await context[ContextLoader].load(context, rows) if "contexts" in kinds else {}
     # Many services share a cluster or a repository, so each is converted once.
-    clusters = await cluster_types(context, found.clusters.values(), kinds & RELATED_TO_CLUSTERS)
+    clusters = await cluster_types(context, related.clusters.values(), kinds & RELATED_TO_CLUSTERS)
     repositories = {
-        id: GitRepository.of(repository) for id, repository in found.repositories.items()
+        id: GitRepository.of(repository) for id, repository in related.repositories.items()
     }
-    homes = [row.project_id for row in rows] if "project" in kinds else []
-    projects = await load_projects(context, homes)
+    project_ids = [row.project_id for row in rows] if "project" in kinds else []
+    projects = await load_projects(context, project_ids)
     components: dict[str, list[Component]] = {}
-    for component in found.components:
+    for component in related.components:
         components.setdefault(component.service_id, []).append(component)
     return [
         ServiceDeployment.of(
@@ -62,11 +62,11 @@ async def with_related(
             cluster=clusters.get(row.cluster_id),
             project=projects.get(row.project_id),
             repository=repositories.get(row.repository_id or ""),
-            revision=RevisionType.of_optional(found.revisions.get(row.desired.revision_id or "")),
+            revision=RevisionType.of_optional(related.revisions.get(row.desired.revision_id or "")),
             components=ServiceComponent.of_each(components.get(row.id, ())),
             metadata=_metadata_of(components.get(row.id, ())),
             contexts=contexts.get(row.id, []),
-            sources=ServiceSourceType.of_each(found.sources.get(row.id, ())),
+            sources=ServiceSourceType.of_each(related.sources.get(row.id, ())),
         )
         for row in rows
     ]

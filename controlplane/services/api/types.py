@@ -243,9 +243,9 @@ class ServiceComponent(Output[Component]):
     @strawberry.field
     async def content(self, info: Info) -> ComponentContent | None:
         """Desired and live state of the object, read with the permissions of the caller."""
-        found = await info.context[ComponentOperations].compare(info.context.actor, self.id)
+        compared = await info.context[ComponentOperations].compare(info.context.actor, self.id)
         return ComponentContent(
-            id=strawberry.ID(self.id), live=_yaml(found.live), desired=_yaml(found.desired)
+            id=strawberry.ID(self.id), live=_yaml(compared.live), desired=_yaml(compared.desired)
         )
 
 

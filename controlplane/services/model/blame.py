@@ -29,13 +29,13 @@ class ListItemStep:
 
     def index(self, items: Sequence[object]) -> int | None:
         """Returns the position of the item."""
-        for place, item in enumerate(items):
+        for position, item in enumerate(items):
             if item == self.of or (
                 isinstance(item, Mapping)
                 and isinstance(self.of, Mapping)
                 and all(item.get(name) == value for name, value in self.of.items())
             ):
-                return place
+                return position
         return None
 
 
@@ -67,34 +67,34 @@ class ManagedField:
 
 
 def managed_fields(
-    noted: Sequence[object], live: JsonMapping, under: str = ""
+    entries: Sequence[object], live: JsonMapping, prefix: str = ""
 ) -> list[ManagedField]:
-    """Returns an object's managed fields below `under`, sorted by pointer.
+    """Returns an object's managed fields below `prefix`, sorted by pointer.
 
-    `noted` is its `managedFields`; entries that cannot be parsed are skipped.
+    `entries` are its `managedFields`; entries that cannot be parsed are skipped.
     """
-    found: dict[tuple[str, str], ManagedField] = {}
-    for entry in noted:
+    fields: dict[tuple[str, str], ManagedField] = {}
+    for entry in entries:
         if isinstance(entry, Mapping):
-            for field in _of_manager(entry, live):
-                if f"{field.pointer}/".startswith(f"{under.rstrip('/')}/"):
-                    found[field.pointer, field.manager] = field
-                if len(found) >= MAX_FIELDS:
+            for field in _fields_of_entry(entry, live):
+                if f"{field.pointer}/".startswith(f"{prefix.rstrip('/')}/"):
+                    fields[field.pointer, field.manager] = field
+                if len(fields) >= MAX_FIELDS:
                     break
-    return sorted(found.values(), key=lambda blame: (blame.pointer, blame.manager))
+    return sorted(fields.values(), key=lambda field: (field.pointer, field.manager))
 
 
 def value_at(value: object, steps: Sequence[Step]) -> bytes | None:
     """Returns the JSON at the end of a path, or None if the path does not exist."""
     for step in steps:
-        value = _next(value, step)[1]
+        value = _descend(value, step)[1]
         if value is _MISSING:
             return None
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _of_manager(entry: Mapping[str, object], live: JsonMapping) -> Iterator[ManagedField]:
-    who = ManagedField(
+def _fields_of_entry(entry: Mapping[str, object], live: JsonMapping) -> Iterator[ManagedField]:
+    manager = ManagedField(
         "",
         "",
         str(entry.get("manager", ""))[:253],
@@ -103,25 +103,25 @@ def _of_manager(entry: Mapping[str, object], live: JsonMapping) -> Iterator[Mana
         str(entry.get("subresource") or "")[:63],
     )
     fields = entry.get("fieldsV1")
-    for steps in _leaves(fields if isinstance(fields, Mapping) else {}, ()):
-        pointer, value = _followed(live, steps)
+    for steps in _leaf_paths(fields if isinstance(fields, Mapping) else {}, ()):
+        pointer, value = _follow_path(live, steps)
         if value is not _MISSING:
-            text = orjson.dumps(value).decode()[:MAX_VALUE_LENGTH]
-            yield replace(who, pointer=pointer, value=text, steps=steps)
+            serialized = orjson.dumps(value).decode()[:MAX_VALUE_LENGTH]
+            yield replace(manager, pointer=pointer, value=serialized, steps=steps)
 
 
-def _leaves(fields: JsonMapping, above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+def _leaf_paths(fields: JsonMapping, above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     """Returns the paths of fields that contain no other managed fields."""
-    inner = {name: below for name, below in fields.items() if name != "."}
-    if not inner and above:
+    children = {name: below for name, below in fields.items() if name != "."}
+    if not children and above:
         yield above
-    for name, below in inner.items():
-        step = _step(name)
+    for name, below in children.items():
+        step = _parse_step(name)
         if step is not None and isinstance(below, Mapping) and len(above) < _MAX_DEPTH:
-            yield from _leaves(below, (*above, step))
+            yield from _leaf_paths(below, (*above, step))
 
 
-def _step(name: str) -> Step | None:
+def _parse_step(name: str) -> Step | None:
     kind, _, text = name.partition(":")
     if kind == "f":
         return text
@@ -131,18 +131,18 @@ def _step(name: str) -> Step | None:
         return None
 
 
-def _followed(value: object, steps: Sequence[Step]) -> tuple[str, object]:
+def _follow_path(value: object, steps: Sequence[Step]) -> tuple[str, object]:
     """Follows a path through an object; returns (pointer, value). The value may be missing."""
     pointer = ""
     for step in steps:
-        place, value = _next(value, step)
+        key, value = _descend(value, step)
         if value is _MISSING:
             break
-        pointer += "/" + str(place).replace("~", "~0").replace("/", "~1")
+        pointer += "/" + str(key).replace("~", "~0").replace("/", "~1")
     return pointer, value
 
 
-def _next(value: JsonValue, step: Step) -> tuple[str | int, object]:
+def _descend(value: JsonValue, step: Step) -> tuple[str | int, object]:
     if isinstance(step, str):
         return step, value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
     index = step.index(value) if isinstance(value, list) else None

@@ -20,16 +20,16 @@ _DOCUMENT_EVENTS = 3
 """Start of the stream, start of the document, and start of its value."""
 
 
-def check_helm(given: JsonMapping) -> JsonObject:
+def check_helm(settings: JsonMapping) -> JsonObject:
     """Returns the given settings in their stored form. Raises Invalid, naming the field."""
     checked: JsonObject = {}
-    for name, longest in _TEXTS.items():
-        value = given.get(name)
-        check_length(value or "", f"helm.{name}", longest)
+    for name, max_length in _TEXTS.items():
+        value = settings.get(name)
+        check_length(value or "", f"helm.{name}", max_length)
         if value:
             checked[name] = value
-    checked |= {name: True for name in _FLAGS if given.get(name)}
-    files = [path for path in given.get("values_files") or () if path]
+    checked |= {name: True for name in _FLAGS if settings.get(name)}
+    files = [path for path in settings.get("values_files") or () if path]
     check_count(len(files), "helm.valuesFiles", _MAX_FILES)
     for path in files:
         check_length(path, "helm.valuesFiles", _MAX_PATH_LENGTH)
@@ -42,9 +42,9 @@ def check_helm(given: JsonMapping) -> JsonObject:
 
 def release_of(name: str, namespace: str, helm: JsonMapping | None) -> HelmRelease:
     """Returns the Helm release to render. Its name defaults to the service's name."""
-    given: JsonObject = {"release": name, **(helm or {})}
-    files = tuple(given.pop("values_files", ()))
-    return HelmRelease(namespace=namespace, values_files=files, **given)
+    values: JsonObject = {"release": name, **(helm or {})}
+    files = tuple(values.pop("values_files", ()))
+    return HelmRelease(namespace=namespace, values_files=files, **values)
 
 
 def ref_of_chart(helm: JsonMapping) -> str:
@@ -53,7 +53,7 @@ def ref_of_chart(helm: JsonMapping) -> str:
     """
     if not helm.get("chart"):
         raise Invalid("is required: name the chart in the Helm repository", field="helm.chart")
-    return check_ref(_ref(helm))
+    return check_ref(_ref_of_settings(helm))
 
 
 def follows_chart(ref: str, helm: JsonMapping | None) -> bool:
@@ -61,7 +61,7 @@ def follows_chart(ref: str, helm: JsonMapping | None) -> bool:
 
     In services of a git repository the settings name the chart's source by URL or folder.
     """
-    return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
+    return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref_of_settings(helm))
 
 
 def followed_source(ref: str, helm: JsonMapping | None) -> str:
@@ -71,16 +71,16 @@ def followed_source(ref: str, helm: JsonMapping | None) -> str:
     return f"{helm['chart']} {helm.get('version') or '*'}"
 
 
-def _ref(helm: JsonMapping) -> str:
+def _ref_of_settings(helm: JsonMapping) -> str:
     return chart_ref(helm["chart"], helm.get("version") or "")
 
 
 def _check_values(helm: JsonMapping) -> None:
     """Raises Invalid unless the values are a YAML map; placeholders may still make them one."""
     text = helm.get("values", "")
-    wrong = _yaml_problem(text)
-    if wrong and not any(mark in text for mark in _PLACEHOLDERS):
-        raise Invalid(wrong, field="helm.values")
+    problem = _yaml_problem(text)
+    if problem and not any(placeholder in text for placeholder in _PLACEHOLDERS):
+        raise Invalid(problem, field="helm.values")
 
 
 def _yaml_problem(text: str) -> str:

@@ -51,11 +51,11 @@ def object_path(component: Component, resources: Sequence[JsonMapping]) -> str:
     for resource in resources:
         name = str(resource.get("name", ""))
         if resource.get("kind") == component.kind and name and "/" not in name:
-            place = (
+            namespace_path = (
                 f"/namespaces/{quote(component.namespace, safe='')}" if component.namespace else ""
             )
             root = discovery_path(component.group, component.version)
-            return f"{root}{place}/{quote(name, safe='')}/{quote(component.name, safe='')}"
+            return f"{root}{namespace_path}/{quote(name, safe='')}/{quote(component.name, safe='')}"
     raise Invalid(
         f"the cluster serves no {component.kind} of {component.group or 'v1'} {component.version}"
     )
@@ -64,8 +64,8 @@ def object_path(component: Component, resources: Sequence[JsonMapping]) -> str:
 def events_path(namespace: str, uid: str = "") -> str:
     """Returns the API path of the events of a namespace, or of one object in it."""
     query = {"limit": str(500)} | ({"fieldSelector": f"involvedObject.uid={uid}"} if uid else {})
-    place = f"/namespaces/{quote(namespace or 'default', safe='')}"
-    return f"/api/v1{place}/events?{urlencode(query)}"
+    namespace_path = f"/namespaces/{quote(namespace or 'default', safe='')}"
+    return f"/api/v1{namespace_path}/events?{urlencode(query)}"
 
 
 def redact_object(live: JsonMapping) -> JsonObject:
@@ -90,27 +90,27 @@ def parse_events(items: Iterable[object], uids: frozenset[str]) -> list[ObjectEv
     Events have a time in seconds. Those of one second are grouped by object, and the newest of an
     object is first: clients end the name of an event with its time in nanoseconds.
     """
-    found = [
+    matching = [
         item
         for item in items
         if isinstance(item, Mapping) and _mapping(item.get("involvedObject")).get("uid") in uids
     ]
-    found.sort(key=lambda item: str(_mapping(item.get("metadata")).get("name")), reverse=True)
-    events = sorted(map(_event, found), key=lambda event: (event.kind, event.name))
+    matching.sort(key=lambda item: str(_mapping(item.get("metadata")).get("name")), reverse=True)
+    events = sorted(map(_parse_event, matching), key=lambda event: (event.kind, event.name))
     # Events without any time sort last.
     events.sort(key=lambda event: event.last_at.timestamp() if event.last_at else 0, reverse=True)
     return events[:MAX_EVENTS]
 
 
-def _event(event: JsonMapping) -> ObjectEvent:
-    about, source = _mapping(event.get("involvedObject")), _mapping(event.get("source"))
+def _parse_event(event: JsonMapping) -> ObjectEvent:
+    involved, source = _mapping(event.get("involvedObject")), _mapping(event.get("source"))
     series = _mapping(event.get("series"))
     last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
     count = event.get("count") or series.get("count") or 1
     return ObjectEvent(
-        kind=str(about.get("kind", ""))[:253],
-        namespace=str(about.get("namespace", ""))[:253],
-        name=str(about.get("name", ""))[:253],
+        kind=str(involved.get("kind", ""))[:253],
+        namespace=str(involved.get("namespace", ""))[:253],
+        name=str(involved.get("name", ""))[:253],
         type=str(event.get("type", ""))[:64],
         reason=str(event.get("reason", ""))[:256],
         message=str(event.get("message", ""))[:4096],
@@ -128,7 +128,7 @@ def _mapping(value: object) -> JsonMapping:
 def parse_time(value: object) -> datetime | None:
     """Parses a Kubernetes timestamp (RFC 3339); None for any other value."""
     try:
-        found = datetime.fromisoformat(str(value)) if value else None
+        time = datetime.fromisoformat(str(value)) if value else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo else None
+    return time if time is not None and time.tzinfo else None

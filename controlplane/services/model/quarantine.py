@@ -58,9 +58,9 @@ class DeniedRevisions:
     def __init__(self, rows: Iterable[DeniedRevision] = ()) -> None:
         self._rows = tuple(rows)
 
-    def of(self, project_id: str, *revisions: str | None) -> DeniedRevision | None:
+    def find(self, project_id: str, *revisions: str | None) -> DeniedRevision | None:
         """The denial of one of these revisions for a project, if there is one."""
-        for row in self._rows:
-            if row.revision in revisions and row.concerns(project_id):
-                return row
+        for denial in self._rows:
+            if denial.revision in revisions and denial.concerns(project_id):
+                return denial
         return None

@@ -39,7 +39,7 @@ class Reference:
 
 
 @dataclass(slots=True)
-class _Selectable:
+class _WorkloadIndex:
     """Workloads by the labels of their Pods."""
 
     by_label: dict[tuple[str, str, str], set[ObjectRef]] = field(default_factory=dict)
@@ -50,147 +50,166 @@ class _Selectable:
 
     def matching(self, namespace: str, selector: JsonMapping) -> list[ObjectRef]:
         """Returns the workloads whose Pods have all labels of a selector, which is not empty."""
-        found = [
+        matches = [
             self.by_label.get((namespace, name, str(value)), set())
             for name, value in selector.items()
         ]
-        return sorted(set.intersection(*found), key=lambda ref: ref.key) if found else []
+        return sorted(set.intersection(*matches), key=lambda ref: ref.key) if matches else []
 
 
 def references(objects: Iterable[JsonMapping], namespace: str) -> list[Reference]:
     """Returns the references between manifests. `namespace` is that of objects without one."""
     manifests = [(_ref_of(manifest, namespace), manifest) for manifest in objects]
-    workloads = _Selectable()
+    workloads = _WorkloadIndex()
     for ref, manifest in manifests:
-        template = _template(manifest)
-        workloads.add(ref, _map(template, "metadata", "labels"))
-    found: dict[Reference, None] = {}
+        template = _pod_template(manifest)
+        workloads.add(ref, _mapping_at(template, "metadata", "labels"))
+    edges: dict[Reference, None] = {}
     for ref, manifest in manifests:
         for target, kind in _targets(ref, manifest, workloads):
-            found[Reference(ref, target, kind)] = None
-    return list(found)
+            edges[Reference(ref, target, kind)] = None
+    return list(edges)
 
 
 def _targets(
-    ref: ObjectRef, manifest: JsonMapping, workloads: _Selectable
+    ref: ObjectRef, manifest: JsonMapping, workloads: _WorkloadIndex
 ) -> Iterator[tuple[ObjectRef, ReferenceKind]]:
-    spec = _map(manifest, "spec")
-    for target in _network(ref, spec, workloads):
+    spec = _mapping_at(manifest, "spec")
+    for target in _network_targets(ref, spec, workloads):
         yield target, ReferenceKind.NETWORK
-    for target in _configuration(ref, spec, _map(_template(manifest), "spec")):
+    for target in _configuration_targets(ref, spec, _mapping_at(_pod_template(manifest), "spec")):
         yield target, ReferenceKind.CONFIGURATION
-    for target in _control(ref, spec, workloads):
+    for target in _control_targets(ref, spec, workloads):
         yield target, ReferenceKind.CONTROL
-    for target in _permissions(ref, manifest, _map(_template(manifest), "spec")):
+    for target in _permission_targets(ref, manifest, _mapping_at(_pod_template(manifest), "spec")):
         yield target, ReferenceKind.PERMISSION
 
 
-def _network(ref: ObjectRef, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectRef]:
+def _network_targets(
+    ref: ObjectRef, spec: JsonMapping, workloads: _WorkloadIndex
+) -> Iterator[ObjectRef]:
     if (ref.group, ref.kind) == (_CORE, "Service"):
-        yield from workloads.matching(ref.namespace, _map(spec, "selector"))
+        yield from workloads.matching(ref.namespace, _mapping_at(spec, "selector"))
     elif ref.kind == "Ingress":
         yield from _ingress_backends(ref, spec)
     elif ref.group == _GATEWAY and ref.kind.endswith("Route"):
-        for rule in _maps(spec, "rules"):
-            for backend in _maps(rule, "backendRefs"):
-                yield _named(ref, _CORE, "Service", backend.get("name"), backend.get("namespace"))
+        for rule in _mappings_in(spec, "rules"):
+            for backend in _mappings_in(rule, "backendRefs"):
+                yield _object_ref(
+                    ref, _CORE, "Service", backend.get("name"), backend.get("namespace")
+                )
 
 
 def _ingress_backends(ref: ObjectRef, spec: JsonMapping) -> Iterator[ObjectRef]:
-    paths = [path for rule in _maps(spec, "rules") for path in _maps(_map(rule, "http"), "paths")]
-    backends = [_map(spec, "defaultBackend"), *(_map(path, "backend") for path in paths)]
+    paths = [
+        path
+        for rule in _mappings_in(spec, "rules")
+        for path in _mappings_in(_mapping_at(rule, "http"), "paths")
+    ]
+    backends = [
+        _mapping_at(spec, "defaultBackend"),
+        *(_mapping_at(path, "backend") for path in paths),
+    ]
     for backend in backends:
-        if name := _map(backend, "service").get("name"):
-            yield _named(ref, _CORE, "Service", name)
+        if name := _mapping_at(backend, "service").get("name"):
+            yield _object_ref(ref, _CORE, "Service", name)
 
 
-def _configuration(ref: ObjectRef, spec: JsonMapping, pod: JsonMapping) -> Iterator[ObjectRef]:
-    for volume in _maps(pod, "volumes"):
+def _configuration_targets(
+    ref: ObjectRef, spec: JsonMapping, pod: JsonMapping
+) -> Iterator[ObjectRef]:
+    for volume in _mappings_in(pod, "volumes"):
         yield from _volume_sources(ref, volume)
-    for container in (*_maps(pod, "initContainers"), *_maps(pod, "containers")):
-        for source in _maps(container, "envFrom"):
+    for container in (*_mappings_in(pod, "initContainers"), *_mappings_in(pod, "containers")):
+        for source in _mappings_in(container, "envFrom"):
             yield from _config_and_secret(ref, source, "configMapRef", "secretRef")
-        for variable in _maps(container, "env"):
-            source = _map(variable, "valueFrom")
+        for variable in _mappings_in(container, "env"):
+            source = _mapping_at(variable, "valueFrom")
             yield from _config_and_secret(ref, source, "configMapKeyRef", "secretKeyRef")
-    for secret in _maps(pod, "imagePullSecrets"):
-        yield _named(ref, _CORE, "Secret", secret.get("name"))
+    for secret in _mappings_in(pod, "imagePullSecrets"):
+        yield _object_ref(ref, _CORE, "Secret", secret.get("name"))
     if ref.kind == "Ingress":
-        for tls in _maps(spec, "tls"):
-            yield _named(ref, _CORE, "Secret", tls.get("secretName"))
+        for tls in _mappings_in(spec, "tls"):
+            yield _object_ref(ref, _CORE, "Secret", tls.get("secretName"))
 
 
 def _volume_sources(ref: ObjectRef, volume: JsonMapping) -> Iterator[ObjectRef]:
-    yield _named(ref, _CORE, "ConfigMap", _map(volume, "configMap").get("name"))
-    yield _named(ref, _CORE, "Secret", _map(volume, "secret").get("secretName"))
-    claim = _map(volume, "persistentVolumeClaim").get("claimName")
-    yield _named(ref, _CORE, "PersistentVolumeClaim", claim)
-    for source in _maps(_map(volume, "projected"), "sources"):
+    yield _object_ref(ref, _CORE, "ConfigMap", _mapping_at(volume, "configMap").get("name"))
+    yield _object_ref(ref, _CORE, "Secret", _mapping_at(volume, "secret").get("secretName"))
+    claim = _mapping_at(volume, "persistentVolumeClaim").get("claimName")
+    yield _object_ref(ref, _CORE, "PersistentVolumeClaim", claim)
+    for source in _mappings_in(_mapping_at(volume, "projected"), "sources"):
         yield from _config_and_secret(ref, source, "configMap", "secret")
 
 
 def _config_and_secret(
     ref: ObjectRef, source: JsonMapping, config: str, secret: str
 ) -> Iterator[ObjectRef]:
-    yield _named(ref, _CORE, "ConfigMap", _map(source, config).get("name"))
-    yield _named(ref, _CORE, "Secret", _map(source, secret).get("name"))
+    yield _object_ref(ref, _CORE, "ConfigMap", _mapping_at(source, config).get("name"))
+    yield _object_ref(ref, _CORE, "Secret", _mapping_at(source, secret).get("name"))
 
 
-def _control(ref: ObjectRef, spec: JsonMapping, workloads: _Selectable) -> Iterator[ObjectRef]:
-    for scaled in (_map(spec, "scaleTargetRef"), _map(spec, "targetRef")):
+def _control_targets(
+    ref: ObjectRef, spec: JsonMapping, workloads: _WorkloadIndex
+) -> Iterator[ObjectRef]:
+    for scaled in (_mapping_at(spec, "scaleTargetRef"), _mapping_at(spec, "targetRef")):
         group = str(scaled.get("apiVersion", "apps/v1")).rpartition("/")[0]
-        yield _named(ref, group, str(scaled.get("kind", "Deployment")), scaled.get("name"))
+        yield _object_ref(ref, group, str(scaled.get("kind", "Deployment")), scaled.get("name"))
     if ref.kind == "PodDisruptionBudget":
-        yield from workloads.matching(ref.namespace, _map(spec, "selector", "matchLabels"))
+        yield from workloads.matching(ref.namespace, _mapping_at(spec, "selector", "matchLabels"))
     elif ref.kind == "NetworkPolicy":
-        yield from workloads.matching(ref.namespace, _map(spec, "podSelector", "matchLabels"))
+        yield from workloads.matching(
+            ref.namespace, _mapping_at(spec, "podSelector", "matchLabels")
+        )
 
 
-def _permissions(ref: ObjectRef, manifest: JsonMapping, pod: JsonMapping) -> Iterator[ObjectRef]:
-    yield _named(ref, _CORE, "ServiceAccount", pod.get("serviceAccountName"))
+def _permission_targets(
+    ref: ObjectRef, manifest: JsonMapping, pod: JsonMapping
+) -> Iterator[ObjectRef]:
+    yield _object_ref(ref, _CORE, "ServiceAccount", pod.get("serviceAccountName"))
     if ref.group != _RBAC or ref.kind not in _BINDINGS:
         return
-    role = _map(manifest, "roleRef")
-    yield _named(ref, _RBAC, str(role.get("kind", "")), role.get("name"))
-    for subject in _maps(manifest, "subjects"):
+    role = _mapping_at(manifest, "roleRef")
+    yield _object_ref(ref, _RBAC, str(role.get("kind", "")), role.get("name"))
+    for subject in _mappings_in(manifest, "subjects"):
         if subject.get("kind") == "ServiceAccount":
-            place = subject.get("namespace")
-            yield _named(ref, _CORE, "ServiceAccount", subject.get("name"), place)
+            subject_namespace = subject.get("namespace")
+            yield _object_ref(ref, _CORE, "ServiceAccount", subject.get("name"), subject_namespace)
 
 
 def _ref_of(manifest: JsonMapping, namespace: str) -> ObjectRef:
-    metadata = _map(manifest, "metadata")
+    metadata = _mapping_at(manifest, "metadata")
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
-    place = str(metadata.get("namespace") or namespace)
+    object_namespace = str(metadata.get("namespace") or namespace)
     kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
-    return ObjectRef(group, "", kind, place, name)
+    return ObjectRef(group, "", kind, object_namespace, name)
 
 
-def _named(
+def _object_ref(
     ref: ObjectRef, group: str, kind: str, name: object, namespace: object = None
 ) -> ObjectRef:
     """Returns the object that another one names."""
     return ObjectRef(group, "", kind, str(namespace or ref.namespace), str(name or ""))
 
 
-def _template(manifest: JsonMapping) -> JsonMapping:
+def _pod_template(manifest: JsonMapping) -> JsonMapping:
     """Returns the Pod, or the template of the Pods, of a workload."""
     kind = manifest.get("kind")
     if kind == "Pod":
         return manifest
     if kind == "CronJob":
-        return _map(manifest, "spec", "jobTemplate", "spec", "template")
-    return _map(manifest, "spec", "template") if kind in _WITH_TEMPLATE else {}
+        return _mapping_at(manifest, "spec", "jobTemplate", "spec", "template")
+    return _mapping_at(manifest, "spec", "template") if kind in _WITH_TEMPLATE else {}
 
 
-def _map(value: JsonValue, *path: str) -> JsonMapping:
+def _mapping_at(value: JsonValue, *path: str) -> JsonMapping:
     """Returns the mapping at a path; empty if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
-def _maps(value: JsonMapping, name: str) -> list[JsonMapping]:
+def _mappings_in(value: JsonMapping, name: str) -> list[JsonMapping]:
     """Returns the mappings of a list; empty if there is none."""
     items = value.get(name)
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []

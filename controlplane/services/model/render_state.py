@@ -62,9 +62,9 @@ class RenderState:
         is_rendered = self.commit_sha == self.pinned_sha and self.input_digest is not None
         return is_rendered and self.render_error is None
 
-    def is_stale(self, ids: Mapping[str, str | None]) -> bool:
-        """Returns whether an input of the last render has changed; `ids` are git object ids."""
-        undone = self.waiting or self.input_digest is None or self.render_error is not None
-        if undone or not self.reads:
+    def is_stale(self, current_ids: Mapping[str, str | None]) -> bool:
+        """Returns whether an input of the last render has changed, by IDs of Git objects."""
+        needs_render = self.waiting or self.input_digest is None or self.render_error is not None
+        if needs_render or not self.reads:
             return True
-        return any(ids.get(path) != was for path, was in self.reads.items())
+        return any(current_ids.get(path) != rendered_id for path, rendered_id in self.reads.items())

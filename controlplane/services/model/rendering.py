@@ -10,12 +10,12 @@ _MAX_VALUE = 64 * 1024
 
 def check_render_options(options: RenderOptions) -> RenderOptions:
     """Returns the options. Raises Invalid, naming the field, for options beyond the limits."""
-    for name, most in _MAX_ITEMS.items():
-        check_count(len(getattr(options, name)), f"rendering.{name}", most)
+    for name, max_items in _MAX_ITEMS.items():
+        check_count(len(getattr(options, name)), f"rendering.{name}", max_items)
     texts = [*options.include, *options.exclude, *options.libraries, options.entry or ""]
-    values = [*options.variables, *options.arguments]
-    for text in [*texts, *(given.name for given in values)]:
+    named_values = [*options.variables, *options.arguments]
+    for text in [*texts, *(value.name for value in named_values)]:
         check_length(text, "rendering", _MAX_TEXT)
-    for given in values:
-        check_length(given.value, "rendering", _MAX_VALUE)
+    for value in named_values:
+        check_length(value.value, "rendering", _MAX_VALUE)
     return options

@@ -338,10 +338,10 @@ class Service:
             if self.desired.render_error
             else ()
         )
-        return render + self.withheld_by + self.observed.problems + self._deletion_problems()
+        return render + self.withheld_reasons + self.observed.problems + self._deletion_problems()
 
     @property
-    def withheld_by(self) -> tuple[Problem, ...]:
+    def withheld_reasons(self) -> tuple[Problem, ...]:
         """Returns the reasons for which the service keeps its state after a new commit."""
         return self._quarantine_problems() + self._dependency_problems()
 
@@ -384,13 +384,13 @@ class Service:
             if len(self.observed.awaiting) > 5
             else ""
         )
-        what = f"a user must confirm the deletion of {names}{more}"
-        return (Problem(f"{what}: {self._confirmation_hint()}", source="deletion"),)
+        message = f"a user must confirm the deletion of {names}{more}"
+        return (Problem(f"{message}: {self._confirmation_hint()}", source="deletion"),)
 
     def _confirmation_hint(self) -> str:
         """A mirrored service is confirmed in its cluster, not here."""
-        part = "delete" if self.removal else "prune"
-        annotate = f'annotate it in the cluster with towline.dev/{part}: "true"'
+        action = "delete" if self.removal else "prune"
+        annotate = f'annotate it in the cluster with towline.dev/{action}: "true"'
         return annotate if self.mirrored else f"run `towline services confirm`, or {annotate}"
 
     def render_request(

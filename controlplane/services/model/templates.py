@@ -12,7 +12,7 @@ from core.spec.renderers import HELM, KUSTOMIZE, RenderOptions
 from core.spec.sync import SyncOptions
 
 _MERGED = ("configuration", "helm")
-_OF_GIT = ("ref", "folder", "kustomize_path")
+_GIT_FIELDS = ("ref", "folder", "kustomize_path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class ServiceTemplate:
         return replace_columns(self, columns)
 
 
-_OWN = frozenset({"secrets", "paused", "promoted", "rendered_by"})
-FIELDS = tuple(name for name in column_names(ServiceTemplate) if name not in _OWN)
+_NOT_INHERITED = frozenset({"secrets", "paused", "promoted", "rendered_by"})
+FIELDS = tuple(name for name in column_names(ServiceTemplate) if name not in _NOT_INHERITED)
 """Columns that services inherit. Secrets are separate rows."""
 
 
@@ -123,8 +123,8 @@ def check_override(template: ServiceTemplate, override: TemplateOverride) -> Non
     """Raises Invalid if a chart's source is overridden, which must be the same in all clusters."""
     if not follows_chart(template.spec.ref, template.spec.helm):
         return
-    if given := [name for name in _OF_GIT if getattr(override, name)]:
-        raise Invalid("the service uses a chart, not a git folder: omit it", field=given[0])
+    if overridden := [name for name in _GIT_FIELDS if getattr(override, name)]:
+        raise Invalid("the service uses a chart, not a git folder: omit it", field=overridden[0])
     if "url" in (override.helm or {}):
         raise Invalid("a chart's repository cannot differ between clusters", field="helm.url")
 
@@ -143,8 +143,8 @@ def merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> Json
         if value is None:
             result.pop(name, None)
         elif isinstance(value, Mapping):
-            inside = result.get(name)
-            result[name] = merge_patch(inside if isinstance(inside, Mapping) else {}, value)
+            nested = result.get(name)
+            result[name] = merge_patch(nested if isinstance(nested, Mapping) else {}, value)
         else:
             result[name] = value
     return result

@@ -42,5 +42,5 @@ class Quarantine:
     Empty before that."""
 
     def __str__(self) -> str:
-        stays = f"; it stays at {self.instead[:19]}" if self.instead else ""
-        return f"{self.digest[:19]} is known to be bad: {self.reason}{stays}"
+        suffix = f"; it stays at {self.instead[:19]}" if self.instead else ""
+        return f"{self.digest[:19]} is known to be bad: {self.reason}{suffix}"

@@ -28,5 +28,5 @@ async def images_of_bundle(context: OperationContext, service: Service) -> Bundl
         evidence = decode_evidence(attestation.evidence if attestation else b"")
     except (Unavailable, NotFound, Invalid):
         return BundleImages()
-    names = dict.fromkeys(text for body in bundle.objects() for text in images_in(body))
-    return BundleImages(tuple(names), evidence)
+    images = dict.fromkeys(image for body in bundle.objects() for image in images_in(body))
+    return BundleImages(tuple(images), evidence)

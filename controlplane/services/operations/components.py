@@ -89,21 +89,21 @@ class ComponentOperations:
 
         NotFound: it does not exist, or the actor may not see it.
         """
-        component, _ = await self._find(actor, id)
+        component, _ = await self._find_component(actor, id)
         async with self._context.store.read() as tx:
-            others = await tx[ComponentStore].of_services(component.service_id)
-        by_uid = {sibling.uid: sibling for sibling in others if sibling.uid}
+            siblings = await tx[ComponentStore].of_services(component.service_id)
+        by_uid = {sibling.uid: sibling for sibling in siblings if sibling.uid}
         parents: list[Component] = []
-        above = by_uid.get(component.owner_uid)
-        while above is not None and above not in parents and above.id != component.id:
-            parents.append(above)
-            above = by_uid.get(above.owner_uid)
+        owner = by_uid.get(component.owner_uid)
+        while owner is not None and owner not in parents and owner.id != component.id:
+            parents.append(owner)
+            owner = by_uid.get(owner.owner_uid)
         children = [
-            sibling for sibling in others if component.uid and sibling.owner_uid == component.uid
+            sibling for sibling in siblings if component.uid and sibling.owner_uid == component.uid
         ]
         return ObjectFamily(component, tuple(parents), tuple(children))
 
-    async def look(self, actor: Actor, id: str) -> LiveObject:
+    async def read_live_object(self, actor: Actor, id: str) -> LiveObject:
         """The live object, read as the actor; values of Secrets are hidden.
 
         Conflict: another object has that name now. NotFound, Forbidden and Unavailable as returned
@@ -112,12 +112,14 @@ class ComponentOperations:
         return (await self.read_managed_fields(actor, id)).live
 
     async def read_managed_fields(self, actor: Actor, id: str) -> ManagedObject:
-        """The object as returned by `look`, with its managed fields."""
-        component, cluster = await self._find(actor, id)
-        live, handle = self._reader(), cluster.handle
-        listed = await live.read(actor, handle, discovery_path(component.group, component.version))
-        found = listed.get("resources")
-        path = object_path(component, found if isinstance(found, list) else [])
+        """The object as returned by `read_live_object`, with its managed fields."""
+        component, cluster = await self._find_component(actor, id)
+        live, handle = self._live_reader(), cluster.handle
+        discovery = await live.read(
+            actor, handle, discovery_path(component.group, component.version)
+        )
+        resources = discovery.get("resources")
+        path = object_path(component, resources if isinstance(resources, list) else [])
         raw = await live.read(actor, handle, path)
         metadata = raw.get("metadata") or {}
         if component.uid and metadata.get("uid") != component.uid:
@@ -133,21 +135,21 @@ class ComponentOperations:
     async def compare(self, actor: Actor, id: str) -> ComparedObject:
         """The manifest of an object, and its live state; values of Secrets are hidden.
 
-        Raises the errors of `look`.
+        Raises the errors of `read_live_object`.
         """
-        component, _ = await self._find(actor, id)
+        component, _ = await self._find_component(actor, id)
         async with self._context.store.read() as tx:
             service = await tx[ServiceStore].get(component.service_id, deleted=True)
         digest = service.desired.digest if service is not None else None
         desired = await self.manifest_of(component, digest) if digest else None
         try:
-            live = (await self.look(actor, id)).object
+            live = (await self.read_live_object(actor, id)).object
         except NotFound:
             live = None
         if desired is None:
             return ComparedObject(None, live)
-        shown = redact_object(desired)
-        return ComparedObject(shown, project(shown, live) if live is not None else None)
+        redacted = redact_object(desired)
+        return ComparedObject(redacted, project(redacted, live) if live is not None else None)
 
     async def manifest_of(self, component: Component, digest: str) -> JsonObject | None:
         """The object in a rendered bundle; None: the bundle does not contain it.
@@ -159,12 +161,12 @@ class ComponentOperations:
 
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
         """Kubernetes events of an object, newest first, read as the actor."""
-        component, cluster = await self._find(actor, id)
+        component, cluster = await self._find_component(actor, id)
         if not component.uid:
             return []
         path = events_path(component.namespace, component.uid)
-        response = await self._reader().read(actor, cluster.handle, path)
-        return parse_events(_items(response), frozenset({component.uid}))
+        response = await self._live_reader().read(actor, cluster.handle, path)
+        return parse_events(_event_items(response), frozenset({component.uid}))
 
     async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
         """Kubernetes events of all objects of a service, newest first."""
@@ -173,11 +175,13 @@ class ComponentOperations:
             cluster = await find_cluster(tx, service.cluster_id)
             components = await tx[ComponentStore].of_services(service_id)
         uids = frozenset(component.uid for component in components if component.uid)
-        places = sorted({component.namespace for component in components if component.namespace})
+        namespaces = sorted(
+            {component.namespace for component in components if component.namespace}
+        )
         items: list[object] = []
-        for namespace in places[:_MAX_NAMESPACES]:
-            response = await self._reader().read(actor, cluster.handle, events_path(namespace))
-            items += _items(response)
+        for namespace in namespaces[:_MAX_NAMESPACES]:
+            response = await self._live_reader().read(actor, cluster.handle, events_path(namespace))
+            items += _event_items(response)
         return parse_events(items, uids)
 
     async def relations(self, actor: Actor, service_id: str) -> list[ObjectRelation]:
@@ -198,18 +202,18 @@ class ComponentOperations:
             for id, object in objects.items()
         }
         return [
-            ObjectRelation(ids[found.source], ids[found.target], found.kind)
-            for found in references(bundle.objects(), service.namespace)
-            if found.source in ids and found.target in ids
+            ObjectRelation(ids[edge.source], ids[edge.target], edge.kind)
+            for edge in references(bundle.objects(), service.namespace)
+            if edge.source in ids and edge.target in ids
         ]
 
-    async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
+    async def _find_component(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
         async with self._context.read(actor) as tx:
             component = found(await tx[ComponentStore].get(id), ResourceKind.SERVICE)
             await find_readable_service(tx, actor, component.service_id)
             return component, await find_cluster(tx, component.cluster_id)
 
-    def _reader(self) -> LiveObjects:
+    def _live_reader(self) -> LiveObjects:
         if self._live is None:
             raise Unavailable("this process has no connection to clusters")
         return self._live
@@ -218,12 +222,12 @@ class ComponentOperations:
 def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:
     metadata = manifest.get("metadata") or {}
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
-    named = (group, manifest.get("kind"), metadata.get("name"))
-    if named != (component.group, component.kind, component.name):
+    identity = (group, manifest.get("kind"), metadata.get("name"))
+    if identity != (component.group, component.kind, component.name):
         return False
     return metadata.get("namespace", component.namespace) == component.namespace
 
 
-def _items(response: JsonValue) -> Sequence[object]:
-    found = response.get("items")
-    return found if isinstance(found, list) else []
+def _event_items(response: JsonValue) -> Sequence[object]:
+    items = response.get("items")
+    return items if isinstance(items, list) else []

@@ -15,7 +15,7 @@ from core.errors import Conflict, Invalid
 MAX_DEPENDENCIES = 64
 
 
-def check_names(names: Sequence[str]) -> tuple[str, ...]:
+def check_dependency_names(names: Sequence[str]) -> tuple[str, ...]:
     """Service names without duplicates. Invalid: the message names the field."""
     check_count(len(names), "dependencies", MAX_DEPENDENCIES)
     return tuple(dict.fromkeys(check_label(name, "dependencies.name") for name in names))
@@ -33,40 +33,40 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     for name in service.spec.dependencies:
         if name not in others:
             raise Invalid(f"service {name!r} does not exist in this cluster", field="dependencies")
-    way = find_cycle(
+    cycle = find_cycle(
         service.name, lambda name: others[name].spec.dependencies if name in others else ()
     )
-    if way:
-        raise Conflict(f"the dependencies form a cycle: {' → '.join(way)}")
+    if cycle:
+        raise Conflict(f"the dependencies form a cycle: {' → '.join(cycle)}")
 
 
 async def check_not_needed(tx: Transaction, service: Service) -> None:
     """Conflict: other services depend on the service."""
     rows = await tx[ServiceStore].of_clusters(service.cluster_id)
-    users = sorted(row.name for row in rows if service.name in row.spec.dependencies)
-    if users:
+    dependents = sorted(row.name for row in rows if service.name in row.spec.dependencies)
+    if dependents:
         raise Conflict(
-            f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
+            f"{', '.join(dependents[:5])} depend on service {service.name!r}: change them first"
         )
 
 
 async def waiting_services(tx: Transaction, services: Iterable[Service]) -> set[str]:
     """Ids of the services that wait for a dependency that is not healthy."""
-    asking = [
+    dependents = [
         service
         for service in services
         if service.spec.dependencies and not service.desired.wait_skipped
     ]
-    if not asking:
+    if not dependents:
         return set()
     rows = await tx[ServiceStore].with_names(
-        {service.cluster_id for service in asking},
-        {name for service in asking for name in service.spec.dependencies},
+        {service.cluster_id for service in dependents},
+        {name for service in dependents for name in service.spec.dependencies},
     )
     healthy = {(r.cluster_id, r.name) for r in rows if r.applied_status is ServiceStatus.HEALTHY}
     return {
         service.id
-        for service in asking
+        for service in dependents
         if any((service.cluster_id, name) not in healthy for name in service.spec.dependencies)
     }
 
@@ -85,16 +85,18 @@ async def dependents_to_wake(tx: Transaction, cluster_ids: Collection[str]) -> s
 
 def dependency_groups(services: Sequence[Service]) -> list[list[Service]]:
     """Groups of services, each after the groups that contain its dependencies."""
-    waiting = {(service.cluster_id, service.name): service for service in services}
+    remaining = {(service.cluster_id, service.name): service for service in services}
     groups: list[list[Service]] = []
-    while waiting:
-        free = [
+    while remaining:
+        ready = [
             service
-            for service in waiting.values()
-            if not any((service.cluster_id, name) in waiting for name in service.spec.dependencies)
+            for service in remaining.values()
+            if not any(
+                (service.cluster_id, name) in remaining for name in service.spec.dependencies
+            )
         ]
-        group = free or list(waiting.values())
+        group = ready or list(remaining.values())
         groups.append(group)
         for service in group:
-            del waiting[service.cluster_id, service.name]
+            del remaining[service.cluster_id, service.name]
     return groups

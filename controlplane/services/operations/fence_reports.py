@@ -47,15 +47,15 @@ class FenceReports(ContextOperations):
 
 def _image_checks(fence: Fence, images: BundleImages) -> Iterator[FenceCheck]:
     rules = fence.image_rules()
-    for text in images.names[:_MAX_IMAGES]:
-        subject, rule = f"image {text}", ""
+    for image in images.names[:_MAX_IMAGES]:
+        subject, rule = f"image {image}", ""
         if not rules:
             yield FenceCheck(subject, "the fence has no image rules", "")
             continue
         try:
-            deciding = map(str, deciding_rules(rules, read_image(text)))
+            deciding = map(str, deciding_rules(rules, read_image(image)))
             rule = f"image rule {'; '.join(deciding)}"
-            check_images(rules, [text], images.evidence)
+            check_images(rules, [image], images.evidence)
         except Invalid as error:
             yield FenceCheck(subject, rule, error.message)
         else:

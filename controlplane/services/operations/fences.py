@@ -111,7 +111,7 @@ class FencedService:
     def checks(self) -> list[FenceCheck]:
         """Returns the decisions about each source and the destination."""
         fence, namespace = self.project.fence, self.service.namespace
-        place = f"namespace {namespace} of cluster {self.cluster.handle}"
+        destination = f"namespace {namespace} of cluster {self.cluster.handle}"
         sources = [*self.sources, *(FenceSource(url) for url in self.submodules)]
         checks = [
             FenceCheck(str(source), fence.source_rule(source), fence.source_refusal(source))
@@ -119,7 +119,7 @@ class FencedService:
         ]
         rule = fence.destination_rule(self.cluster, namespace)
         refusal = fence.destination_refusal(self.cluster, namespace)
-        return [*checks, FenceCheck(place, rule, refusal)]
+        return [*checks, FenceCheck(destination, rule, refusal)]
 
     def refusal(self) -> str:
         """Returns the rule that the service breaks, for people; empty if it is inside."""
@@ -174,13 +174,18 @@ class FencedService:
 
 async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[FencedService]:
     """The services with their projects, clusters and sources, except those of deleted clusters."""
-    projects, clusters = await _projects(tx, services), await _clusters(tx, services)
-    further = await sources_of(tx, [service.id for service in services])
-    own = {s.repository_id for s in services if s.repository_id}
-    used = own | {row.repository_id for rows in further.values() for row in rows}
-    repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(used)}
-    submodules = {id: await _submodules(tx, repositories[id]) for id in own & repositories.keys()}
-    found = []
+    projects, clusters = await _projects_by_id(tx, services), await _fence_clusters(tx, services)
+    extra_sources = await sources_of(tx, [service.id for service in services])
+    own_repository_ids = {s.repository_id for s in services if s.repository_id}
+    repository_ids = own_repository_ids | {
+        row.repository_id for rows in extra_sources.values() for row in rows
+    }
+    repositories = {row.id: row for row in await tx[RepositoryStore].by_ids(repository_ids)}
+    submodules = {
+        id: await _submodule_urls(tx, repositories[id])
+        for id in own_repository_ids & repositories.keys()
+    }
+    fenced = []
     for service in services:
         if service.cluster_id not in clusters:
             continue
@@ -188,10 +193,10 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
         sources = _own_sources(service, repository)
         sources += [
             FenceSource(repositories[row.repository_id].url, row.folder, row.ref)
-            for row in further.get(service.id, ())
+            for row in extra_sources.get(service.id, ())
             if row.repository_id in repositories
         ]
-        found.append(
+        fenced.append(
             FencedService(
                 service,
                 projects[service.project_id],
@@ -201,15 +206,15 @@ async def fenced_services(tx: Transaction, services: Sequence[Service]) -> list[
                 submodules[repository.id] if repository is not None else (),
             )
         )
-    return found
+    return fenced
 
 
-async def render_inside(
+async def render_within_fence(
     context: OperationContext, fenced: FencedService, request: RenderRequest
 ) -> RenderedBundle:
     """Renders a service. Forbidden, Invalid: it, an input or an object is outside its fence.
 
-    Call `take_renders` before.
+    Call `check_render_rate` before.
     """
     fenced.check()
     rendered = await context.manifests.render(request)
@@ -220,16 +225,16 @@ async def render_inside(
     return rendered
 
 
-def take_renders(context: OperationContext, services: Collection[FencedService]) -> None:
+def check_render_rate(context: OperationContext, services: Collection[FencedService]) -> None:
     """Counts renders of services for their projects. LimitExceeded: a project renders too often."""
     projects = {fenced.project.id: fenced.project for fenced in services}
     counts = Counter(fenced.project.id for fenced in services)
     now = context.clock.monotonic()
     for id, project in projects.items():
-        most = project.fence.max_renders_per_minute
-        if most and (wait := context.render_rates.take(id, most, counts[id], now)):
+        limit = project.fence.max_renders_per_minute
+        if limit and (wait := context.render_rates.take(id, limit, counts[id], now)):
             raise LimitExceeded(
-                f"project {project.name!r} may render at most {most} services a minute; "
+                f"project {project.name!r} may render at most {limit} services a minute; "
                 "Towline renders again when the limit allows it",
                 retry_after=wait,
             )
@@ -240,7 +245,7 @@ async def service_fences(tx: Transaction, services: Sequence[Service]) -> dict[s
 
     A service without a part must not be sent: its agent would apply it with its own rights.
     """
-    projects, clusters = await _projects(tx, services), await _clusters(tx, services)
+    projects, clusters = await _projects_by_id(tx, services), await _fence_clusters(tx, services)
     return {
         service.id: project.fence.of_service(project.name, cluster, service.namespace)
         for service in services
@@ -282,14 +287,14 @@ async def fence_of_job(
     images must need none.
     """
     project = await find_project(tx, project_id)
-    place = as_fence_cluster(cluster)
-    if reason := project.fence.destination_refusal(place, namespace):
+    target = as_fence_cluster(cluster)
+    if reason := project.fence.destination_refusal(target, namespace):
         raise Forbidden(f"outside the fence of project {project.name!r}: {reason}")
     try:
         check_images(project.fence.image_rules(), images_in(dict(manifest)), Evidence())
     except Invalid as error:
         raise Forbidden(f"outside the fence of project {project.name!r}: {error.message}") from None
-    return project.fence.of_service(project.name, place, namespace)
+    return project.fence.of_service(project.name, target, namespace)
 
 
 async def check_service_fence(tx: Transaction, service: Service) -> None:
@@ -297,7 +302,7 @@ async def check_service_fence(tx: Transaction, service: Service) -> None:
     (fenced,) = await fenced_services(tx, [service])
     fenced.check()
     if (room := await reserve_room(tx, fenced.project)) is not None and room < 0:
-        raise Forbidden(full_project(fenced.project))
+        raise Forbidden(full_project_message(fenced.project))
 
 
 async def reserve_room(tx: Transaction, project: Project) -> int | None:
@@ -313,14 +318,14 @@ async def reserve_room(tx: Transaction, project: Project) -> int | None:
 
 async def room_for_services(tx: Transaction, project: Project) -> int | None:
     """The number of services that a project may still get, negative above its limit; None: any."""
-    if not (most := project.fence.max_services):
+    if not (limit := project.fence.max_services):
         return None
-    own = {"project_id": project.id, "mirrored": False}
-    page = await tx[ServiceStore].page(PageQuery(first=1, equals=own, counting=True))
-    return most - (page.count or 0)
+    equals = {"project_id": project.id, "mirrored": False}
+    page = await tx[ServiceStore].page(PageQuery(first=1, equals=equals, counting=True))
+    return limit - (page.count or 0)
 
 
-def full_project(project: Project) -> str:
+def full_project_message(project: Project) -> str:
     """Returns the limit of a project's services, for people."""
     return f"project {project.name!r} may have at most {project.fence.max_services} services"
 
@@ -358,10 +363,10 @@ def check_rendered_objects(
             f"{fence.max_objects:,}"
         )
     objects = [orjson.loads(line) for line in lines]
-    defined = dict(_definitions(objects))
+    defined_kinds = dict(_defined_kinds(objects))
     for number, obj in enumerate(objects):
         try:
-            fence.check(_ref(obj, namespace, defined))
+            fence.check(_object_ref(obj, namespace, defined_kinds))
         except Invalid as error:
             file = file_of(number)
             raise Invalid(f"{file}: {error.message}" if file else error.message) from None
@@ -379,27 +384,27 @@ def is_restricted(fence: ServiceFence) -> bool:
 
 async def services_of_project(tx: Transaction, project: Project) -> list[Service]:
     """The services of a project, except those that clusters define themselves."""
-    own = await tx[ServiceStore].of_project(project.id)
-    return [service for service in own if not service.mirrored]
+    services = await tx[ServiceStore].of_project(project.id)
+    return [service for service in services if not service.mirrored]
 
 
-async def _projects(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
+async def _projects_by_id(tx: Transaction, services: Iterable[Service]) -> Mapping[str, Project]:
     ids = {service.project_id for service in services}
     return {project.id: project for project in await tx[ProjectStore].by_ids(ids)}
 
 
-async def _submodules(tx: Transaction, repository: Repository) -> tuple[str, ...]:
+async def _submodule_urls(tx: Transaction, repository: Repository) -> tuple[str, ...]:
     if not repository.submodules:
         return ()
-    known = await tx[RepositoryStore].of_project(repository.project_id)
-    return tuple(submodule.url for submodule in known if submodule.id != repository.id)
+    repositories = await tx[RepositoryStore].of_project(repository.project_id)
+    return tuple(submodule.url for submodule in repositories if submodule.id != repository.id)
 
 
-async def _clusters(
+async def _fence_clusters(
     tx: Transaction, services: Iterable[Service]
 ) -> Mapping[ClusterId, FenceCluster]:
-    found = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
-    return {cluster.id: as_fence_cluster(cluster) for cluster in found}
+    clusters = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
+    return {cluster.id: as_fence_cluster(cluster) for cluster in clusters}
 
 
 def _own_sources(service: Service, repository: Repository | None) -> list[FenceSource]:
@@ -416,7 +421,7 @@ def _own_sources(service: Service, repository: Repository | None) -> list[FenceS
     return sources
 
 
-def _definitions(objects: Iterable[KubeObject]) -> Iterable[tuple[tuple[str, str], bool]]:
+def _defined_kinds(objects: Iterable[KubeObject]) -> Iterable[tuple[tuple[str, str], bool]]:
     """Yields the kinds that a bundle defines, and whether they are cluster-scoped."""
     for obj in objects:
         spec = obj.get("spec")
@@ -426,10 +431,12 @@ def _definitions(objects: Iterable[KubeObject]) -> Iterable[tuple[tuple[str, str
             yield (str(spec.get("group")), str(kind)), spec.get("scope") == "Cluster"
 
 
-def _ref(obj: KubeObject, namespace: str, defined: Mapping[tuple[str, str], bool]) -> ObjectRef:
+def _object_ref(
+    obj: KubeObject, namespace: str, defined_kinds: Mapping[tuple[str, str], bool]
+) -> ObjectRef:
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     kind, meta = str(obj.get("kind") or ""), obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
-    wide = (group, kind) in CLUSTER_SCOPED or defined.get((group, kind), False)
-    place = "" if wide else str(meta.get("namespace") or namespace)
-    return ObjectRef(group, version, kind, place, str(meta.get("name") or ""))
+    is_cluster_scoped = (group, kind) in CLUSTER_SCOPED or defined_kinds.get((group, kind), False)
+    object_namespace = "" if is_cluster_scoped else str(meta.get("namespace") or namespace)
+    return ObjectRef(group, version, kind, object_namespace, str(meta.get("name") or ""))

@@ -27,11 +27,11 @@ def wake_agents(context: OperationContext, services: Iterable[Service]) -> None:
 async def raise_generation(
     context: OperationContext, tx: Transaction, service: Service, reasons: Sequence[str], by: str
 ) -> None:
-    """Raises the sequence of a service, so that its agent reads the secrets again."""
-    sequence = service.desired.generation + bool(service.desired.digest)
-    await tx[ServiceStore].set_generation(service.id, sequence)
+    """Raises the generation of a service, so that its agent reads the secrets again."""
+    generation = service.desired.generation + bool(service.desired.digest)
+    await tx[ServiceStore].set_generation(service.id, generation)
     message = f"secrets: {', '.join(reasons)}"[:1000]
     entry = LedgerEntry.of(
         service, LedgerStage.CONFIGURED, context.clock.now(), actor=by[:320], message=message
     )
-    await append_last(tx, LedgerStore, [replace(entry, sequence=sequence, sha=None)])
+    await append_last(tx, LedgerStore, [replace(entry, sequence=generation, sha=None)])

@@ -16,7 +16,7 @@ from core.json_object import JsonMapping, JsonObject
 from core.remotes import normalize_oci_url
 from core.spec.source import RepositoryKind
 
-_OF_GIT = ("folder", "kustomize_path")
+_GIT_FIELDS = ("folder", "kustomize_path")
 
 
 async def resolve_chart_source(
@@ -31,7 +31,7 @@ async def resolve_chart_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, tx.actor, repository_id, settings)
-    return _from(await _by_url(tx, url, project_id), settings)
+    return _source_columns(await _find_or_create_by_url(tx, url, project_id), settings)
 
 
 async def resolve_helm_repository(
@@ -43,10 +43,10 @@ async def resolve_helm_repository(
     if not id:
         return {}
     with reference("helm.repositoryId", id):
-        repository = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
+        repository = _require_readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
     if repository_id and repository_id != repository.id:
         return {"helm": {**settings, "url": repository.url}}
-    return _from(repository, settings)
+    return _source_columns(repository, settings)
 
 
 async def resolve_template_source(
@@ -60,10 +60,10 @@ async def resolve_template_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, actor, repository_id, settings)
-    repository = await tx[RepositoryStore].by_url(_normal(url))
+    repository = await tx[RepositoryStore].by_url(_normalize_url(url))
     if repository is None:
         raise Invalid(f"no Helm repository has the URL {url}: create it first", field="url")
-    return _from(_readable_by_url(actor, repository), settings)
+    return _source_columns(_require_readable_chart_repository(actor, repository), settings)
 
 
 async def with_chart_ref(
@@ -84,11 +84,11 @@ async def with_chart_ref(
         raise Invalid(
             "agents render only folders, no charts of Helm repositories", field="renderedBy"
         )
-    if wrong := [name for name in _OF_GIT if columns.get(name)]:
-        raise Invalid(f"the service uses a Helm repository: remove {wrong[0]}")
+    if unsupported := [name for name in _GIT_FIELDS if columns.get(name)]:
+        raise Invalid(f"the service uses a Helm repository: remove {unsupported[0]}")
     helm = columns.get("helm")
     if helm is None:
-        return {key: value for key, value in columns.items() if key not in ("ref", *_OF_GIT)}
+        return {key: value for key, value in columns.items() if key not in ("ref", *_GIT_FIELDS)}
     if helm.get("url") not in (None, repository.url):
         raise Invalid(
             "the Helm repository of a service cannot be changed: create another service",
@@ -98,18 +98,18 @@ async def with_chart_ref(
     return {**columns, "helm": settings, "ref": ref_of_chart(settings)}
 
 
-def _from(repository: Repository, settings: JsonMapping) -> JsonObject:
+def _source_columns(repository: Repository, settings: JsonMapping) -> JsonObject:
     """Source fields of a service from a Helm repository."""
     helm = {key: value for key, value in settings.items() if key != "url"}
     return {"repository_id": repository.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
 
 
-async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
-    url = _normal(url)
+async def _find_or_create_by_url(tx: Change, url: str, project_id: str) -> Repository:
+    url = _normalize_url(url)
     origin_of(url, RepositoryKind.HELM)
-    known = await tx[RepositoryStore].by_url(url)
-    if known is not None:
-        return _readable_by_url(tx.actor, known)
+    existing = await tx[RepositoryStore].by_url(url)
+    if existing is not None:
+        return _require_readable_chart_repository(tx.actor, existing)
     try:
         project = await project_for(tx, ResourceKind.REPOSITORY, project_id)
     except Forbidden:
@@ -124,22 +124,22 @@ async def _by_url(tx: Change, url: str, project_id: str) -> Repository:
     return repository
 
 
-def _normal(url: str) -> str:
+def _normalize_url(url: str) -> str:
     """Returns the URL of a chart's repository as repositories are named."""
     return normalize_oci_url(url) if url.startswith("oci://") else url
 
 
-def _readable_by_url(actor: Actor, repository: Repository) -> Repository:
+def _require_readable_chart_repository(actor: Actor, repository: Repository) -> Repository:
     if repository.kind is not RepositoryKind.HELM and actor.may(Verb.READ, repository.target):
         raise Invalid(
             f"{repository.url} is connected as a repository of the kind {repository.kind.value}, "
             "which has no charts: deploy a folder of it, or give the URL of a chart repository",
             field="helm.url",
         )
-    return _readable(actor, repository)
+    return _require_readable(actor, repository)
 
 
-def _readable(actor: Actor, repository: Repository) -> Repository:
+def _require_readable(actor: Actor, repository: Repository) -> Repository:
     if repository.kind is not RepositoryKind.HELM:
         raise NotFound(kind=ResourceKind.REPOSITORY)
     require(actor, Verb.READ, repository.target)

@@ -24,19 +24,21 @@ from core.spec.verification import VerificationResult
 _MAX_REASON_LENGTH = 1_000
 
 
-async def denied_among(tx: Transaction, revisions: Iterable[str | None]) -> DeniedRevisions:
+async def load_denials(tx: Transaction, revisions: Iterable[str | None]) -> DeniedRevisions:
     """The denials of these commits and digests."""
-    named = {revision for revision in revisions if revision is not None}
-    return DeniedRevisions(await tx[DeniedRevisionStore].of_revisions(named) if named else ())
+    known_revisions = {revision for revision in revisions if revision is not None}
+    return DeniedRevisions(
+        await tx[DeniedRevisionStore].of_revisions(known_revisions) if known_revisions else ()
+    )
 
 
 async def check_not_denied(tx: Transaction, project_id: str, *revisions: str | None) -> None:
     """Conflict: one of these commits and digests is denied in the project."""
-    row = (await denied_among(tx, revisions)).of(project_id, *revisions)
-    if row is not None:
+    denial = (await load_denials(tx, revisions)).find(project_id, *revisions)
+    if denial is not None:
         raise Conflict(
-            f"{row.revision} is denied by {row.actor}: {row.reason}; a user with the permission "
-            "to approve can allow it again"
+            f"{denial.revision} is denied by {denial.actor}: {denial.reason}; a user with the "
+            "permission to approve can allow it again"
         )
 
 
@@ -44,23 +46,23 @@ async def deny_in_project(
     tx: Transaction, project_id: str, revision: str, actor: str, reason: str, at: datetime
 ) -> None:
     """Denies a revision to services and pipelines of one project, unless that is so already."""
-    if (await denied_among(tx, [revision])).of(project_id, revision) is None:
-        row = DeniedRevision.of(revision, project_id, actor, reason, at)
-        await tx[DeniedRevisionStore].add(row)
+    if (await load_denials(tx, [revision])).find(project_id, revision) is None:
+        denial = DeniedRevision.of(revision, project_id, actor, reason, at)
+        await tx[DeniedRevisionStore].add(denial)
 
 
-def quarantined(service: Service, refused: DeniedRevision, digest: str, at: datetime) -> Service:
+def with_quarantine(service: Service, denial: DeniedRevision, digest: str, at: datetime) -> Service:
     """The service, quarantined from a denied digest or commit."""
     before = service.desired.quarantine
     if (
-        service.desired.quarantined == refused.revision
+        service.desired.quarantined == denial.revision
         and before
         and before.digest == digest
         and not before.lifted_by
     ):
         return service
-    hold = Quarantine(digest, refused.reason, at, service.desired.digest or "")
-    return service.changed(quarantined=refused.revision, quarantine=hold)
+    hold = Quarantine(digest, denial.reason, at, service.desired.digest or "")
+    return service.changed(quarantined=denial.revision, quarantine=hold)
 
 
 def quarantine_entry(service: Service, hold: Quarantine, actor: str) -> LedgerEntry:
@@ -76,9 +78,9 @@ async def bundle_columns(
     context: OperationContext, tx: Transaction, service: Service, content: RenderedBundle
 ) -> Columns:
     """New columns of a service with a generated bundle; quarantined if the bundle is denied."""
-    refused = (await denied_among(tx, [content.digest])).of(service.project_id, content.digest)
-    if refused is not None:
-        after = quarantined(service, refused, content.digest, context.clock.now())
+    denial = (await load_denials(tx, [content.digest])).find(service.project_id, content.digest)
+    if denial is not None:
+        after = with_quarantine(service, denial, content.digest, context.clock.now())
         return {"quarantined": after.desired.quarantined, "quarantine": after.desired.quarantine}
     return {
         "digest": content.digest,
@@ -92,7 +94,7 @@ async def bundle_columns(
 
 
 async def roll_back_denied(
-    context: OperationContext, tx: Transaction, service: Service, found: VerificationResult
+    context: OperationContext, tx: Transaction, service: Service, result: VerificationResult
 ) -> tuple[Columns, list[LedgerEntry]]:
     """New columns and ledger entries after an agent found a bundle bad and rolled back.
 
@@ -103,39 +105,39 @@ async def roll_back_denied(
     if (
         service.mirrored
         or service.policy is None
-        or not await _has_or_had(tx, service, found.digest)
+        or not await _ever_had_digest(tx, service, result.digest)
     ):
         return {}, []
     now = context.clock.now()
-    reason = found.reason[:_MAX_REASON_LENGTH]
+    reason = result.reason[:_MAX_REASON_LENGTH]
     cluster = await tx[ClusterStore].get(service.cluster_id)
     actor = f"agent of {cluster.handle if cluster else service.cluster_id}"
-    await deny_in_project(tx, service.project_id, found.digest, actor, reason, now)
-    if service.desired.digest != found.digest:
+    await deny_in_project(tx, service.project_id, result.digest, actor, reason, now)
+    if service.desired.digest != result.digest:
         return {}, []
-    hold = Quarantine(found.digest, reason, now, found.instead)
-    columns: Columns = {"quarantined": found.digest, "quarantine": hold}
-    before = await tx[RevisionStore].with_digest(service.id, found.instead)
-    if not found.instead or not before:
+    hold = Quarantine(result.digest, reason, now, result.instead)
+    columns: Columns = {"quarantined": result.digest, "quarantine": hold}
+    candidates = await tx[RevisionStore].with_digest(service.id, result.instead)
+    if not result.instead or not candidates:
         return columns, []
-    good = max(before, key=lambda revision: revision.inserted_at)
+    previous = max(candidates, key=lambda revision: revision.inserted_at)
     columns |= {
-        "digest": good.digest,
-        "attestation": good.attestation,
-        "commit_sha": good.sha,
-        "revision_id": good.id,
-        "pinned_sha": good.sha if service.desired.pinned_sha else None,
+        "digest": previous.digest,
+        "attestation": previous.attestation,
+        "commit_sha": previous.sha,
+        "revision_id": previous.id,
+        "pinned_sha": previous.sha if service.desired.pinned_sha else None,
         "generation": service.desired.generation + 1,
         "updated_at": now,
     }
-    message = f"to {good.sha[:12]}: {reason}"
+    message = f"to {previous.sha[:12]}: {reason}"
     after = service.changed(**columns)
     return columns, [
         LedgerEntry.of(after, LedgerStage.ROLLED_BACK, now, actor=actor, message=message)
     ]
 
 
-async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
+async def _ever_had_digest(tx: Transaction, service: Service, digest: str) -> bool:
     """True if the service has or had the digest."""
     if service.desired.digest == digest:
         return True
@@ -145,16 +147,16 @@ async def _has_or_had(tx: Transaction, service: Service, digest: str) -> bool:
 async def lift_quarantine(tx: Transaction, revision: str, actor: str) -> list[Service]:
     """Ends the quarantine of services to which a revision is no longer denied; returns them."""
     lifted = []
-    denied = await denied_among(tx, [revision])
+    denials = await load_denials(tx, [revision])
     for service in await tx[ServiceStore].quarantined(revision):
-        if service.desired.quarantine is None or denied.of(service.project_id, revision):
+        if service.desired.quarantine is None or denials.find(service.project_id, revision):
             continue
         hold = replace(service.desired.quarantine, lifted_by=actor)
-        runs = service.desired.digest == hold.digest
+        is_running = service.desired.digest == hold.digest
         columns = {
             "quarantine": hold,
             "input_digest": None,
-            "generation": service.desired.generation + runs,
+            "generation": service.desired.generation + is_running,
         }
         await tx[ServiceStore].change(service.id, **columns)
         lifted.append(service.changed(**columns))

@@ -54,22 +54,22 @@ async def begin_removal(
     )
     entry = replace(entry.without_revision(), sequence=service.desired.generation + 1)
     await append_last(tx, LedgerStore, [entry])
-    if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
+    if cluster.pinged_at is None or service.mirrored or await _has_no_objects(tx, service):
         await delete_service_rows(tx, service)
         return True
     await tx[ServiceStore].mark_deleted(service.id, removal, service.desired.generation + 1, now)
     return False
 
 
-async def _is_empty(tx: Transaction, service: Service) -> bool:
+async def _has_no_objects(tx: Transaction, service: Service) -> bool:
     """True if the cluster contains no objects of the service and will not get any."""
     if service.desired.generation == 0:
         return True
-    settled = (
+    is_settled = (
         service.observed.observed_generation >= service.desired.generation
         and service.observed.phase in _SETTLED
     )
-    return settled and not await tx[ComponentStore].of_services(service.id)
+    return is_settled and not await tx[ComponentStore].of_services(service.id)
 
 
 async def delete_service_rows(tx: Transaction, service: Service) -> None:
@@ -86,16 +86,16 @@ async def delete_service_rows(tx: Transaction, service: Service) -> None:
     await tx[ServiceStore].remove(service.id)
 
 
-async def end_if_empty(
+async def delete_cluster_if_empty(
     tx: Transaction, cluster_id: str, now: datetime, *, forced: bool = False
 ) -> list[str]:
     """Deletes an ending cluster after its last service; returns the ids of revoked tokens."""
     cluster = await tx[ClusterStore].get(cluster_id)
     if cluster is None or cluster.ending_at is None:
         return []
-    if not forced and await tx[ServiceStore].of_clusters_ever(cluster_id):
+    if not forced and await tx[ServiceStore].of_clusters_with_deleted(cluster_id):
         return []
-    for service in await tx[ServiceStore].of_clusters_ever(cluster_id):
+    for service in await tx[ServiceStore].of_clusters_with_deleted(cluster_id):
         await delete_service_rows(tx, service)
     await tx[ClusterStore].delete(cluster_id, now)
     return await revoke_cluster_tokens(tx, cluster_id, now)

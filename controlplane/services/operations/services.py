@@ -42,7 +42,7 @@ from controlplane.services.model.sync_options import check_sync_options
 from controlplane.services.model.verification import check_verification
 from controlplane.services.operations.dependencies import (
     check_dependencies,
-    check_names,
+    check_dependency_names,
     check_not_needed,
 )
 from controlplane.services.operations.fences import (
@@ -86,8 +86,8 @@ Related = TypeVar("Related", Cluster, Repository)
 _MAX_VALUES = 500
 _MAX_VALUE_LENGTH = 64 * 1024
 _MAX_CONFIGURATION_LENGTH = 512 * 1024
-_MAX_WORDS = 64
-_RENDERED_FROM = frozenset(
+_MAX_METADATA = 64
+_RENDER_INPUTS = frozenset(
     {
         "ref",
         "folder",
@@ -102,7 +102,7 @@ _RENDERED_FROM = frozenset(
     }
 )
 _FENCED = frozenset({"ref", "folder", "helm"})
-_APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
+_APPLY_OPTIONS = frozenset({"dry_run", "paused", "options", "verification"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class ServiceChange:
         if self.promoted:
             columns["promoted"] = True
         if self.options is not None:
-            _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
-            _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
+            _check_metadata(self.options.namespace_labels, "syncConfig.labels", 253)
+            _check_metadata(self.options.namespace_annotations, "syncConfig.annotations", 4096)
             check_sync_options(self.options)
         if self.ref is not None:
             columns["ref"] = check_ref(self.ref)
@@ -189,15 +189,15 @@ class ServiceChange:
             columns["rendering"] = check_render_options(self.rendering)
         if self.configuration is not None:
             columns["configuration"] = _check_configuration(self.configuration)
-        return columns | self._others()
+        return columns | self._columns_outside_render()
 
-    def _others(self) -> Columns:
+    def _columns_outside_render(self) -> Columns:
         """The columns that do not affect the render."""
         columns: Columns = {}
         if self.docs_path is not None:
             columns["docs_path"] = normalize_folder(check_folder(self.docs_path)) or None
         if self.dependencies is not None:
-            columns["dependencies"] = check_names(self.dependencies)
+            columns["dependencies"] = check_dependency_names(self.dependencies)
         if self.rendered_by is not None:
             columns["rendered_by"] = self.rendered_by or None
         if self.verification is not None:
@@ -241,7 +241,7 @@ class Services:
         async with self._context.read(actor) as tx:
             return await find_readable_service(tx, actor, id)
 
-    async def named(self, actor: Actor, cluster: str, name: str) -> Service:
+    async def get_by_name(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service with this name in the cluster with this handle."""
         async with self._context.read(actor) as tx:
             owner = await tx[ClusterStore].by_handle(cluster)
@@ -261,26 +261,30 @@ class Services:
         """
         require_member(actor)
         services = [service for service in services if actor.may(Verb.READ, service.target)]
-        found = RelatedResources()
+        related_resources = RelatedResources()
         if not services or not kinds:
-            return found
+            return related_resources
         async with self._context.store.read() as tx:
             if "cluster" in kinds:
                 rows = await tx[ClusterStore].by_ids({s.cluster_id for s in services})
-                found.clusters.update(_readables(actor, rows))
+                related_resources.clusters.update(_readable_by_id(actor, rows))
             if "repository" in kinds:
                 ids = {s.repository_id for s in services if s.repository_id}
                 rows = await tx[RepositoryStore].by_ids(ids)
-                found.repositories.update(_readables(actor, rows))
+                related_resources.repositories.update(_readable_by_id(actor, rows))
             if "revision" in kinds:
                 ids = {s.desired.revision_id for s in services if s.desired.revision_id}
-                found.revisions.update((row.id, row) for row in await tx[RevisionStore].by_ids(ids))
+                related_resources.revisions.update(
+                    (row.id, row) for row in await tx[RevisionStore].by_ids(ids)
+                )
             if "sources" in kinds:
-                found.sources.update(await sources_of(tx, [service.id for service in services]))
+                related_resources.sources.update(
+                    await sources_of(tx, [service.id for service in services])
+                )
             if "components" in kinds:
                 ids = [service.id for service in services]
-                found.components.extend(await tx[ComponentStore].of_services(ids))
-        return found
+                related_resources.components.extend(await tx[ComponentStore].of_services(ids))
+        return related_resources
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""
@@ -311,21 +315,21 @@ class Services:
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
         async with self._context.change(actor, "createServiceDeployment") as tx:
-            project = await _project_of(tx, change)
+            project = await _find_project(tx, change)
             cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
-            service = await self._add(tx, cluster, name, namespace, change)
+            service = await self._add_service(tx, cluster, name, namespace, change)
             # A new service has none that an empty list would remove.
             relations = replace(
                 change, sources=change.sources or None, context_ids=change.context_ids or None
             )
             await self._set_relations(tx, service, relations)
             await check_service_fence(tx, service)
-            await self._append(tx, service, LedgerStage.CREATED)
+            await self._append_to_ledger(tx, service, LedgerStage.CREATED)
             if change.uses:
                 await self._parts.use_secrets(self._context, tx, actor, service, change.uses)
             tx.audit(f"{cluster.handle}/{name}", service.id)
             await change_subjects(tx, service.target, change.subjects, is_new=True)
-            _publish(tx, service, change.sources or ())
+            _publish_change(tx, service, change.sources or ())
         return service
 
     async def prefetch(self, tx: Transaction, ids: Collection[str]) -> None:
@@ -354,8 +358,8 @@ class Services:
             columns = await _updated_columns(tx, before, change)
             changed = {k: v for k, v in columns.items() if getattr(before.spec, k) != v}
             await self._parts.check_changeable(tx, actor, before, changed)
-            await _check_renders(tx, changed)
-            changed |= _consequences(before, changed.keys())
+            await _check_renderer(tx, changed)
+            changed |= _dependent_columns(before, changed.keys())
             if await self._set_relations(tx, before, change):
                 changed["input_digest"] = None
             after = before.changed(**changed, updated_at=self._context.clock.now())
@@ -364,10 +368,12 @@ class Services:
             if changed.keys() & _FENCED or change.sources is not None:
                 await check_service_fence(tx, after)
             if changed:
-                await self._append(tx, after, LedgerStage.CONFIGURED, ", ".join(sorted(changed)))
+                await self._append_to_ledger(
+                    tx, after, LedgerStage.CONFIGURED, ", ".join(sorted(changed))
+                )
             tx.audit(after.name, id, changed=sorted(columns))
             await change_subjects(tx, after.target, change.subjects)
-            _publish(tx, after, change.sources or ())
+            _publish_change(tx, after, change.sources or ())
         return after
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
@@ -380,7 +386,7 @@ class Services:
             await check_not_needed(tx, service)
             await begin_removal(self._context, tx, actor, service, removal, cluster)
             tx.audit(service.name, id, removal=removal.value)
-            _publish(tx, service)
+            _publish_change(tx, service)
         return replace(service, deleted_at=self._context.clock.now())
 
     async def sync(self, actor: Actor, id: str) -> Service:
@@ -393,7 +399,7 @@ class Services:
             if service.desired.pinned_sha is None:
                 await tx[ServiceStore].mark_for_render(id)
             tx.audit(service.name, id)
-            _publish(tx, service)
+            _publish_change(tx, service)
         if service.repository_id:
             await self._context.manifests.request_poll(service.repository_id)
         return service
@@ -410,9 +416,11 @@ class Services:
                 updated_at=self._context.clock.now(),
             )
             await tx[ServiceStore].put(after)
-            await self._append(tx, after, LedgerStage.CONFIGURED, "applies everything again")
+            await self._append_to_ledger(
+                tx, after, LedgerStage.CONFIGURED, "applies everything again"
+            )
             tx.audit(after.name, id)
-            _publish(tx, after)
+            _publish_change(tx, after)
         return after
 
     async def proceed(self, actor: Actor, id: str) -> Service:
@@ -426,7 +434,7 @@ class Services:
             after = before.changed(wait_skipped=True, updated_at=self._context.clock.now())
             await tx[ServiceStore].put(after)
             tx.audit(after.name, id)
-            _publish(tx, after)
+            _publish_change(tx, after)
         return after
 
     async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
@@ -437,18 +445,21 @@ class Services:
         """
         async with self._context.read(actor) as tx:
             original = await find_readable_service(tx, actor, id)
-            bound = await tx[ContextBindingStore].of_services(id)
+            bindings = await tx[ContextBindingStore].of_services(id)
             sources = (await sources_of(tx, [id])).get(id, ())
-            used = await tx[SecretUseStore].of_services(id)
+            uses = await tx[SecretUseStore].of_services(id)
         require(actor, Verb.WRITE, original.target)
         template = replace(
-            _settings_of(original, [binding.context_id for binding in bound]),
+            _change_from_settings(original, [binding.context_id for binding in bindings]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
-            uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
+            uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in uses},
         )
-        given = given_columns(change)
-        given["configuration"] = {**original.spec.configuration, **(change.configuration or {})}
-        return await self.create(actor, cluster_id, None, replace(template, **given))
+        differences = given_columns(change)
+        differences["configuration"] = {
+            **original.spec.configuration,
+            **(change.configuration or {}),
+        }
+        return await self.create(actor, cluster_id, None, replace(template, **differences))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
         """Rolls back to a revision, and pins it until the service's ref or folder changes."""
@@ -478,9 +489,9 @@ class Services:
             )
             await tx[ServiceStore].put(after)
             message = f"to {revision.sha[:12]} {revision.subject}"
-            await self._append(tx, after, LedgerStage.ROLLED_BACK, message)
+            await self._append_to_ledger(tx, after, LedgerStage.ROLLED_BACK, message)
             tx.audit(service.name, id, revision=revision_id)
-            _publish(tx, after)
+            _publish_change(tx, after)
         return after
 
     async def release(self, actor: Actor, id: str) -> Service:
@@ -497,26 +508,26 @@ class Services:
                 )
             await tx[ServiceStore].unpin(id)
             tx.audit(service.name, id)
-            _publish(tx, service)
+            _publish_change(tx, service)
         return service.changed(pinned_sha=None, promoted=False)
 
-    async def _add(
+    async def _add_service(
         self, tx: Change, cluster: Cluster, name: str, namespace: str, change: ServiceChange
     ) -> Service:
         """Adds a new service with the fields of a change."""
-        given = {"repository_id": change.repository_id, "helm": change.helm}
+        source_fields = {"repository_id": change.repository_id, "helm": change.helm}
         project_id = change.project_id or cluster.project_id
-        change = replace(change, **await resolve_chart_source(tx, project_id, **given))
-        repository = await _repository_of(tx, change)
+        change = replace(change, **await resolve_chart_source(tx, project_id, **source_fields))
+        repository = await _find_repository_id(tx, change)
         columns = await with_chart_ref(tx, repository, change.checked())
         await _check_name_is_free(tx, cluster, name)
         id, now = ServiceId(self._context.new_id()), self._context.clock.now()
-        blank = Service(
+        empty_service = Service(
             id, cluster.id, repository, name, namespace, now, now, project_id=project_id
         )
-        service = blank.changed(**columns)
+        service = empty_service.changed(**columns)
         await check_dependencies(tx, service)
-        await _check_renders(tx, columns)
+        await _check_renderer(tx, columns)
         await tx[ServiceStore].add(service)
         tx[ServiceSourceStore].expect_none("service_id", id)
         return service
@@ -532,7 +543,7 @@ class Services:
             is_changed |= await set_sources(tx, service, change.sources)
         return is_changed
 
-    async def _append(
+    async def _append_to_ledger(
         self, tx: Change, service: Service, stage: LedgerStage, message: str = ""
     ) -> None:
         """Appends an entry about the actor's change to the ledger."""
@@ -541,7 +552,7 @@ class Services:
         await append_last(tx, LedgerStore, [entry])
 
 
-async def _project_of(tx: Change, change: ServiceChange) -> Project | None:
+async def _find_project(tx: Change, change: ServiceChange) -> Project | None:
     """The project that a change names. NotFound: the actor may not see it."""
     if not change.project_id:
         return None
@@ -559,8 +570,8 @@ async def _find_open_cluster(
         raise Invalid("specify the cluster by id or handle", field="clusterId")
     with reference("clusterId" if id else "cluster", id or handle):
         cluster = await find_cluster(tx, id, handle)
-        shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
-        if not shared:
+        is_shared = project is not None and project.fence.reaches(as_fence_cluster(cluster))
+        if not is_shared:
             require(tx.actor, Verb.READ, cluster.target)
     authorize_destination(tx, cluster, project)
     if cluster.ending_at is not None:
@@ -580,11 +591,11 @@ async def _lock_cluster(tx: Change, service_id: str) -> Cluster:
 
 
 async def _check_name_is_free(tx: Change, cluster: Cluster, name: str) -> None:
-    known = await tx[ServiceStore].by_name(cluster.id, name)
-    if known is not None:
-        ending = "" if known.deleted_at is None else " and is being deleted"
+    existing = await tx[ServiceStore].by_name(cluster.id, name)
+    if existing is not None:
+        ending = "" if existing.deleted_at is None else " and is being deleted"
         message = f"service {cluster.handle}/{name} already exists{ending}"
-        raise name_conflict(tx.actor, known, message)
+        raise name_conflict(tx.actor, existing, message)
 
 
 async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -> Columns:
@@ -596,19 +607,19 @@ async def _updated_columns(tx: Change, before: Service, change: ServiceChange) -
     return columns
 
 
-def _consequences(before: Service, changed: Set[str]) -> Columns:
+def _dependent_columns(before: Service, changed: Set[str]) -> Columns:
     """The columns that change because others do."""
     columns: Columns = {}
     if changed & {"ref", "folder"} and not before.spec.promoted:
         columns["pinned_sha"] = None
-    if changed & _RENDERED_FROM:
+    if changed & _RENDER_INPUTS:
         columns["input_digest"] = None
-    if changed & _APPLIED_WITH:
+    if changed & _APPLY_OPTIONS:
         columns["generation"] = before.desired.generation + bool(before.desired.digest)
     return columns
 
 
-def _publish(tx: Change, service: Service, sources: Sequence[SourceChange] = ()) -> None:
+def _publish_change(tx: Change, service: Service, sources: Sequence[SourceChange] = ()) -> None:
     for repository_id in {source.repository_id for source in sources}:
         tx.publish(RENDER_SERVICES, f"{repository_id}/")
     publish_service(tx, service)
@@ -616,12 +627,12 @@ def _publish(tx: Change, service: Service, sources: Sequence[SourceChange] = ())
         tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
-def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
+def _change_from_settings(service: Service, context_ids: Sequence[str]) -> ServiceChange:
     """A change with the settings of a service, without name and dependencies."""
-    spec = model.spec
+    spec = service.spec
     return ServiceChange(
-        namespace=model.namespace,
-        repository_id=model.repository_id,
+        namespace=service.namespace,
+        repository_id=service.repository_id,
         ref=spec.ref,
         folder=spec.folder,
         kustomize_path=spec.kustomize_path,
@@ -638,11 +649,11 @@ def _settings_of(model: Service, context_ids: Sequence[str]) -> ServiceChange:
     )
 
 
-def _readables(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
+def _readable_by_id(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
     return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
 
 
-async def _check_renders(tx: Change, columns: Columns) -> None:
+async def _check_renderer(tx: Change, columns: Columns) -> None:
     """NotFound: no such cluster. Forbidden: the actor may not let its agent render."""
     if cluster_id := columns.get("rendered_by"):
         with reference("renderedBy", cluster_id):
@@ -650,7 +661,7 @@ async def _check_renders(tx: Change, columns: Columns) -> None:
             require(tx.actor, Verb.WRITE, cluster.target)
 
 
-async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | None:
+async def _find_repository_id(tx: Change, change: ServiceChange) -> RepositoryId | None:
     if not change.repository_id:
         return None
     if change.ref is None:
@@ -661,12 +672,12 @@ async def _repository_of(tx: Change, change: ServiceChange) -> RepositoryId | No
     return repository.id
 
 
-def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
+def _check_metadata(entries: Mapping[str, str], field: str, max_bytes: int) -> None:
     """Enforces the limits of the agent protocol."""
-    check_count(len(words), field, _MAX_WORDS)
-    for name, value in words.items():
-        if max(len(name.encode()), len(value.encode())) > longest:
-            raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
+    check_count(len(entries), field, _MAX_METADATA)
+    for name, value in entries.items():
+        if max(len(name.encode()), len(value.encode())) > max_bytes:
+            raise Invalid(f"{name[:80]} is longer than {max_bytes} bytes", field=field)
 
 
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:

@@ -66,23 +66,23 @@ async def set_sources(tx: Change, service: Service, changes: Sequence[SourceChan
         raise Invalid("require a service with its own repository", field="sources")
     keys = [change.checked() for change in changes]
     before = (await sources_of(tx, [service.id])).get(service.id, [])
-    if [_key(row) for row in before] == keys:
+    if [_source_key(row) for row in before] == keys:
         return False
     for row in before:
         await tx[ServiceSourceStore].remove(row.id)
-    found = {
+    repositories = {
         repository.id: repository
         for repository in await tx[RepositoryStore].lock({key[0] for key in keys})
     }
-    for place, (repository_id, ref, folder, path) in enumerate(keys):
+    for position, (repository_id, ref, folder, path) in enumerate(keys):
         with reference("sources.repositoryId", repository_id):
-            repository = found.get(RepositoryId(repository_id))
+            repository = repositories.get(RepositoryId(repository_id))
             if repository is None:
                 raise NotFound(kind=ResourceKind.REPOSITORY)
             require(tx.actor, Verb.READ, repository.target)
         check_ref_of(repository.kind, ref)
         row = ServiceSource(
-            tx.context.new_id(), service.id, repository.id, place, ref, folder, path
+            tx.context.new_id(), service.id, repository.id, position, ref, folder, path
         )
         await tx[ServiceSourceStore].add(row)
     return True
@@ -93,10 +93,10 @@ async def sources_of(
 ) -> dict[str, list[ServiceSource]]:
     """The additional sources of services that have some, in order."""
     rows = await tx[ServiceSourceStore].of_services(set(service_ids)) if service_ids else []
-    found: dict[str, list[ServiceSource]] = {}
+    by_service: dict[str, list[ServiceSource]] = {}
     for row in sorted(rows, key=lambda row: row.place):
-        found.setdefault(row.service_id, []).append(row)
-    return found
+        by_service.setdefault(row.service_id, []).append(row)
+    return by_service
 
 
 def resolve_sources(
@@ -106,7 +106,7 @@ def resolve_sources(
 
     Unavailable: a source was not fetched yet, or its ref was deleted.
     """
-    shas = [row.sha if as_rendered and row.sha else _newest(context, row) for row in rows]
+    shas = [row.sha if as_rendered and row.sha else _newest_commit(context, row) for row in rows]
     folders = (
         SourceFolder(row.repository_id, sha, row.folder, row.path)
         for row, sha in zip(rows, shas, strict=True)
@@ -115,21 +115,21 @@ def resolve_sources(
 
 
 async def store_source_commits(
-    tx: Transaction, taken: RenderSources, trees: Mapping[str, str]
+    tx: Transaction, sources: RenderSources, trees: Mapping[str, str]
 ) -> None:
     """Stores the commits of a render's sources; `trees` are git ids by source id."""
-    for row, folder in zip(taken.rows, taken.folders, strict=True):
+    for row, folder in zip(sources.rows, sources.folders, strict=True):
         await tx[ServiceSourceStore].set_tree(row.id, folder.commit, trees.get(row.id, ""))
 
 
-async def source_trees(context: OperationContext, taken: RenderSources) -> dict[str, str]:
+async def source_trees(context: OperationContext, sources: RenderSources) -> dict[str, str]:
     """The git ids of a render's source folders, by source id. Unavailable."""
-    found = {}
-    for row, folder in zip(taken.rows, taken.folders, strict=True):
+    trees = {}
+    for row, folder in zip(sources.rows, sources.folders, strict=True):
         path = folder.folder
         ids = await context.manifests.trees(folder.repository_id, folder.commit, [path])
-        found[row.id] = ids[path] or ""
-    return found
+        trees[row.id] = ids[path] or ""
+    return trees
 
 
 async def mark_source_users_for_render(
@@ -142,37 +142,37 @@ async def mark_source_users_for_render(
 
     Unavailable.
     """
-    moved = set()
-    for ref, group in _by_ref(sources).items():
+    changed_ids = set()
+    for ref, group in _group_by_ref(sources).items():
         if ref in commits:
             folders = {source.folder for source in group}
             ids = await context.manifests.trees(repository_id, commits[ref].sha, folders)
-            moved |= {
+            changed_ids |= {
                 source.service_id for source in group if (ids[source.folder] or "") != source.tree
             }
-    if not moved:
+    if not changed_ids:
         return
     async with context.store.write() as tx:
-        services = await tx[ServiceStore].by_ids(moved)
-        users = [
+        services = await tx[ServiceStore].by_ids(changed_ids)
+        followers = [
             service
             for service in services
             if service.desired.pinned_sha is None and not service.spec.promoted
         ]
-        for service in users:
+        for service in followers:
             await tx[ServiceStore].mark_for_render(service.id)
-    for service in users:
+    for service in followers:
         context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
-def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
-    found: dict[str, list[ServiceSource]] = {}
+def _group_by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
+    groups: dict[str, list[ServiceSource]] = {}
     for row in rows:
-        found.setdefault(row.ref, []).append(row)
-    return found
+        groups.setdefault(row.ref, []).append(row)
+    return groups
 
 
-def _newest(context: OperationContext, source: ServiceSource) -> str:
+def _newest_commit(context: OperationContext, source: ServiceSource) -> str:
     state = context.manifests.state(source.repository_id)
     if state is None or source.ref not in state.commits:
         reason = state.error if state and state.error else "it may not exist"
@@ -180,5 +180,5 @@ def _newest(context: OperationContext, source: ServiceSource) -> str:
     return state.commits[source.ref].sha
 
 
-def _key(row: ServiceSource) -> SourceKey:
+def _source_key(row: ServiceSource) -> SourceKey:
     return row.repository_id, row.ref, row.folder, row.path

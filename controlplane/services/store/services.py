@@ -64,46 +64,46 @@ class SqlServices(SqlRows[Service], ServiceStore):
         where = self._filtered(query)
         is_visible = visible_rows(clusters_store.clusters, query.visible)
         is_used = _K.id.in_(select(services.c.cluster_id).where(*where))
-        shown = [_K.deleted_at.is_(None), or_(is_visible, is_used)]
+        conditions = [_K.deleted_at.is_(None), or_(is_visible, is_used)]
         if clusters is not None:
             where.append(services.c.cluster_id.in_(clusters))
-            shown.append(_K.id.in_(clusters))
+            conditions.append(_K.id.in_(clusters))
         codes = await self._status_codes(and_(*where))
-        asked = select(*(_K[n] for n in _CLUSTER), is_visible).where(*shown)
-        rows = await self._connection.execute(asked.order_by(_K.handle))
+        statement = select(*(_K[n] for n in _CLUSTER), is_visible).where(*conditions)
+        rows = await self._connection.execute(statement.order_by(_K.handle))
         is_narrow = bool(
             query.equals.keys() - {"deleted_at"} or query.text or query.tags or query.labels
         )
         return [
             ClusterMapRow(id, handle, name, project, pinged, codes.get(id, ""), tags)
-            if is_own
+            if is_whole
             else ClusterMapRow(id, handle, handle, None, pinged, codes[id])
-            for id, handle, name, project, pinged, tags, is_own in map(tuple, rows)
-            if id in codes or (is_own and not is_narrow)
+            for id, handle, name, project, pinged, tags, is_whole in map(tuple, rows)
+            if id in codes or (is_whole and not is_narrow)
         ]
 
     async def clusters_of(self, ids: Collection[str]) -> set[str]:
-        found = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
-        return set((await self._connection.execute(found)).scalars())
+        cluster_ids = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
+        return set((await self._connection.execute(cluster_ids)).scalars())
 
-    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+    async def with_dependencies(self, visible: Visible, limit: int) -> list[Service]:
         row = services.c
-        is_found = and_(
+        matches = and_(
             row.deleted_at.is_(None), row.dependencies != (), visible_rows(services, visible)
         )
-        return await self._fetch(self._rows.where(is_found).order_by(row.id).limit(most))
+        return await self._fetch(self._rows.where(matches).order_by(row.id).limit(limit))
 
-    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
-        row, gone = services.c, deployments.c
+    async def changed_since(self, since: datetime, visible: Visible, limit: int) -> list[str]:
+        row, deployment = services.c, deployments.c
         changed = select(row.id).where(
-            or_(row.updated_at >= moment, row.observed_at >= moment),
+            or_(row.updated_at >= since, row.observed_at >= since),
             visible_rows(services, visible),
         )
-        removed = select(gone.service_id).where(
-            gone.removed_at >= moment, visible_rows(deployments, visible)
+        removed = select(deployment.service_id).where(
+            deployment.removed_at >= since, visible_rows(deployments, visible)
         )
-        found = await self._connection.execute(union(changed, removed).limit(most))
-        return list(found.scalars())
+        ids = await self._connection.execute(union(changed, removed).limit(limit))
+        return list(ids.scalars())
 
     async def _status_codes(self, where: ColumnElement[bool]) -> dict[str, str]:
         """Returns the status codes of each cluster's services, sorted by service name."""
@@ -125,13 +125,13 @@ class SqlServices(SqlRows[Service], ServiceStore):
         await self._put_later(row)
 
     async def change(self, id: str, **columns: object) -> bool:
-        coded = await self._with_codes({id: columns})
+        coded = await self._with_status_codes({id: columns})
         return await super().change(id, **coded[id])
 
     async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
-        await super().change_each(await self._with_codes(changes))
+        await super().change_each(await self._with_status_codes(changes))
 
-    async def _with_codes(
+    async def _with_status_codes(
         self, changes: Mapping[str, Mapping[str, object]]
     ) -> Mapping[str, Mapping[str, object]]:
         """Adds the status code to changes of fields that determine it.
@@ -139,29 +139,32 @@ class SqlServices(SqlRows[Service], ServiceStore):
         Locks all rows in the order of ids, as all bulk writers do: another writer of a row would
         compute its code from fields that are no longer stored.
         """
-        if not any(_changes_code(columns) for columns in changes.values()):
+        if not any(_changes_status_code(columns) for columns in changes.values()):
             return changes
         table = self._table.c
-        asked = select(table.id, *(table[name] for name in STATUS_FIELDS)).order_by(table.id)
-        asked, coded = asked.with_for_update(key_share=True), dict(changes)
-        for some in chunks(sorted(changes)):
-            for row in await self._connection.execute(asked.where(table.id.in_(some))):
-                id, *stored = row
-                if _changes_code(changes[id]):
-                    kept = dict(zip(STATUS_FIELDS, stored, strict=True))
-                    coded[id] = {**changes[id], "status_code": _code({**kept, **changes[id]})}
+        statement = select(table.id, *(table[name] for name in STATUS_FIELDS)).order_by(table.id)
+        statement, coded = statement.with_for_update(key_share=True), dict(changes)
+        for chunk in chunks(sorted(changes)):
+            for row in await self._connection.execute(statement.where(table.id.in_(chunk))):
+                id, *values = row
+                if _changes_status_code(changes[id]):
+                    stored_fields = dict(zip(STATUS_FIELDS, values, strict=True))
+                    coded[id] = {
+                        **changes[id],
+                        "status_code": _status_code({**stored_fields, **changes[id]}),
+                    }
         return coded
 
     def _values(self, row: Service) -> Columns:
         return {**super()._values(row), "status_code": row.status_code.value}
 
 
-def _changes_code(columns: Mapping[str, object]) -> bool:
+def _changes_status_code(columns: Mapping[str, object]) -> bool:
     """True if a write of these columns changes the status code and does not contain it."""
     return "status_code" not in columns and not columns.keys().isdisjoint(STATUS_FIELDS)
 
 
-def _code(columns: Columns) -> str:
+def _status_code(columns: Columns) -> str:
     return StatusFields(**{name: columns[name] for name in STATUS_FIELDS}).code.value
 
 
@@ -182,29 +185,29 @@ class SqlComponents(SqlReading[Component], ComponentStore):
         if not rows:
             return
         dialect = self._connection.dialect
-        make = postgresql.insert if dialect == "postgresql" else sqlite.insert
-        statement = make(self._table)
+        dialect_insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        statement = dialect_insert(self._table)
         changed = {name: statement.excluded[name] for name in self._names if name != "id"}
         statement = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
         for start in range(0, len(rows), _BATCH):
             await self._connection.execute(statement, rows[start : start + _BATCH])
-        await self._name_images({image for row in rows for image in row["images"]}, make)
+        await self._add_images({image for row in rows for image in row["images"]}, dialect_insert)
 
-    async def _name_images(self, found: Collection[str], make: Any) -> None:
+    async def _add_images(self, names: Collection[str], dialect_insert: Any) -> None:
         """Stores each image once, so that search compares versions without scanning its users.
 
         Clusters report the same images at the same time: one common order prevents deadlocks.
         """
         rows = [
-            dict(zip(("image", "name", "tag"), (i, *split_image(i.lower())), strict=True))
-            for i in sorted(found)
+            dict(zip(("image", "name", "tag"), (image, *split_image(image.lower())), strict=True))
+            for image in sorted(names)
         ]
         if rows:
-            await self._connection.execute(make(images).on_conflict_do_nothing(), rows)
+            await self._connection.execute(dialect_insert(images).on_conflict_do_nothing(), rows)
 
     async def forget(self, ids: Collection[str]) -> None:
-        for part in chunks(ids):
-            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(part)))
+        for chunk in chunks(ids):
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(chunk)))
 
     async def forget_service(self, service_id: str) -> None:
         await self._connection.execute(
@@ -212,25 +215,25 @@ class SqlComponents(SqlReading[Component], ComponentStore):
         )
 
     async def count_by_cluster(self, clusters: Collection[str]) -> dict[str, int]:
-        column, found = self._table.c.cluster_id, {}
-        for part in chunks(clusters):
-            counted = select(column, func.count()).where(column.in_(part)).group_by(column)
-            found |= dict(map(tuple, await self._connection.execute(counted)))
-        return found
+        column, counts = self._table.c.cluster_id, {}
+        for chunk in chunks(clusters):
+            counted = select(column, func.count()).where(column.in_(chunk)).group_by(column)
+            counts |= dict(map(tuple, await self._connection.execute(counted)))
+        return counts
 
     async def objects(self, service_id: str) -> dict[str, ObjectRef]:
         row = self._table.c
         columns = (row.id, row.group, literal(""), row.kind, row.namespace, row.name)
-        named = select(*columns).where(row.service_id == service_id)
-        return {id: ObjectRef(*parts) for id, *parts in await self._connection.execute(named)}
+        statement = select(*columns).where(row.service_id == service_id)
+        return {id: ObjectRef(*parts) for id, *parts in await self._connection.execute(statement)}
 
     async def component_ids(self, services: Collection[str]) -> dict[str, set[str]]:
-        column, found = self._table.c.service_id, defaultdict[str, set[str]](set)
-        for part in chunks(services):
-            named = select(column, self._table.c.id).where(column.in_(part))
-            for row in await self._connection.execute(named):
-                found[row.service_id].add(row.id)
-        return found
+        column, ids_by_service = self._table.c.service_id, defaultdict[str, set[str]](set)
+        for chunk in chunks(services):
+            statement = select(column, self._table.c.id).where(column.in_(chunk))
+            for row in await self._connection.execute(statement):
+                ids_by_service[row.service_id].add(row.id)
+        return ids_by_service
 
 
 REPOSITORIES: Repositories = {

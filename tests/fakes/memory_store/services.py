@@ -71,21 +71,21 @@ class MemoryServices(MemoryRows[Service], ServiceStore):
         rows = self._connection.rows(services)
         return {row["cluster_id"] for row in rows if row["id"] in ids}
 
-    async def with_dependencies(self, visible: Visible, most: int) -> list[Service]:
+    async def with_dependencies(self, visible: Visible, limit: int) -> list[Service]:
         is_visible = visible_rows(self._connection, services, visible)
         found = self._connection.where(services, is_visible)
         rows = sorted(
             (row for row in found if row["deleted_at"] is None), key=lambda row: row["id"]
         )
         having = [each for each in map(self._value, rows) if each.spec.dependencies]
-        return having[:most]
+        return having[:limit]
 
-    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
-        changed = await self.since(("updated_at", "observed_at"), moment, visible, most)
+    async def changed_since(self, since: datetime, visible: Visible, limit: int) -> list[str]:
+        changed = await self.since(("updated_at", "observed_at"), since, visible, limit)
         is_visible = visible_rows(self._connection, deployments, visible)
-        is_removed = reached(["removed_at"], lambda at: at >= moment)
+        is_removed = reached(["removed_at"], lambda at: at >= since)
         removed = self._connection.where(deployments, every([is_removed, is_visible]))
-        return list(dict.fromkeys([*changed, *(row["service_id"] for row in removed)]))[:most]
+        return list(dict.fromkeys([*changed, *(row["service_id"] for row in removed)]))[:limit]
 
     async def change(self, id: str, **columns: Any) -> bool:
         return await super().change(id, **self._with_code(id, columns))

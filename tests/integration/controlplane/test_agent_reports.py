@@ -332,7 +332,7 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
     """Users can request a sync; the agent never receives desired state for it."""
     cluster = await world.cluster()
     await tell(world, cluster.id, 1, mirrored=mirrored())
-    shown = await world.services.named(world.admin, cluster.handle, "shop")
+    shown = await world.services.get_by_name(world.admin, cluster.handle, "shop")
     assert (
         shown.mirrored
         and shown.origin.endswith("local.git")
@@ -383,7 +383,7 @@ async def test_no_cluster_takes_the_ids_of_mirrored_services_of_another(world: W
     theirs = local_id("cluster", "shop")
     await tell(world, attacker.id, 1, mirrored=mirrored(service_id=theirs, name="taken"))
     await tell(world, victim.id, 1, mirrored=mirrored())
-    shown = await world.services.named(world.admin, victim.handle, "shop")
+    shown = await world.services.get_by_name(world.admin, victim.handle, "shop")
     await tell(world, attacker.id, 2, mirrored=mirrored(service_id=shown.id, name="stored"))
     for number, reported_id in enumerate((shown.id, theirs), 2):
         status = wire.ServiceStatus(service_id=reported_id, sequence=9, phase=wire.PHASE_FAILED)

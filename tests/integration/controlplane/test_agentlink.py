@@ -387,7 +387,7 @@ async def test_a_mirror_report_gives_no_bundle_of_another_cluster(hub: Hub) -> N
             chunk async for chunk in FETCH.stream_responses(agent.channel, agent.metadata, request)
         ]
     assert caught.value.status is CallStatus.NOT_FOUND
-    shown = await world.services.named(world.admin, "attacker", "shop")
+    shown = await world.services.get_by_name(world.admin, "attacker", "shop")
     with pytest.raises(NotFound):
         await Diffs(world.deps).of_service(world.admin, shown.id, new=digest)
 

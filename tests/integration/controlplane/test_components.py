@@ -79,36 +79,40 @@ async def test_owners_in_a_circle_end(stand: Stand) -> None:
 
 async def test_it_is_read_as_who_asks_and_has_its_age(stand: Stand) -> None:
     ann = person(Role.VIEWER, "ann", Scope(f"service:{stand.service.id}"))
-    found = await stand.components.look(ann, "u3")
+    found = await stand.components.read_live_object(ann, "u3")
     assert found.object == POD and found.read_at == stand.world.clock.now()
     assert {(who, where) for who, where, _ in stand.live.asked} == {("ann", "dev")}
 
 
 async def test_users_who_cannot_see_the_service_query_no_cluster(stand: Stand) -> None:
     eve = person(Role.ADMIN, "eve", Scope("project:elsewhere"))
-    for ask in (stand.components.look, stand.components.family, stand.components.events):
+    for ask in (
+        stand.components.read_live_object,
+        stand.components.family,
+        stand.components.events,
+    ):
         with pytest.raises(NotFound):
             await ask(eve, "u3")
     with pytest.raises(NotFound):
         await stand.components.service_events(eve, stand.service.id)
     with pytest.raises(NotFound):
-        await stand.components.look(stand.world.admin, "nope")
+        await stand.components.read_live_object(stand.world.admin, "nope")
     assert stand.live.asked == []
 
 
 async def test_the_error_of_the_cluster_reaches_the_caller(stand: Stand) -> None:
     stand.live.answers["/api/v1/namespaces/shop/pods/web"] = Forbidden("pods is forbidden")
     with pytest.raises(Forbidden, match="pods is forbidden"):
-        await stand.components.look(stand.world.admin, "u3")
+        await stand.components.read_live_object(stand.world.admin, "u3")
     with pytest.raises(Unavailable):
-        await ComponentOperations(stand.world.deps).look(stand.world.admin, "u3")
+        await ComponentOperations(stand.world.deps).read_live_object(stand.world.admin, "u3")
 
 
 async def test_another_object_of_that_name_is_not_taken_for_it(stand: Stand) -> None:
     other = {**POD, "metadata": {"name": "web", "uid": "new"}}
     stand.live.answers["/api/v1/namespaces/shop/pods/web"] = other
     with pytest.raises(Conflict, match="was recreated"):
-        await stand.components.look(stand.world.admin, "u3")
+        await stand.components.read_live_object(stand.world.admin, "u3")
 
 
 async def test_events_of_an_object_and_of_a_service(stand: Stand) -> None:

@@ -418,7 +418,9 @@ async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     key = f"{OwnerKind.GLOBAL.value}/{one.id}"
     await targets.reconcile(key)
     await world.repositories.update_followed_refs(repository.id)
-    made = await push(world, await world.services.named(world.admin, cluster.handle, "shop"), "1")
+    made = await push(
+        world, await world.services.get_by_name(world.admin, cluster.handle, "shop"), "1"
+    )
     assert (made.policy, made.desired.generation) == (POLICY, 1)
     stricter = replace(POLICY, max_restarts=0)
     change = GlobalChange(template=ServiceChange(verification=stricter))

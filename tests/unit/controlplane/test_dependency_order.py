@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.platform.cycles import find_cycle
 from controlplane.services.model.service import Service
-from controlplane.services.operations.dependencies import check_names, dependency_groups
+from controlplane.services.operations.dependencies import check_dependency_names, dependency_groups
 from core.identity import ClusterId, ServiceId
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,4 +59,4 @@ def test_every_service_is_delivered_once_after_what_it_needs(graph: Graph) -> No
 
 
 def test_names_count_once_in_the_order_given() -> None:
-    assert check_names(["b", "a", "b"]) == ("b", "a")
+    assert check_dependency_names(["b", "a", "b"]) == ("b", "a")

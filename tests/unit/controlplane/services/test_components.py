@@ -91,7 +91,7 @@ async def test_objects_of_hidden_services_do_not_exist(
     refusals = ((NOBODY, "d", NotFound), (VIEWER, "none", NotFound), (VIEWER, "stray", NotFound),
                 (ANONYMOUS, "d", Unauthenticated))  # fmt: skip
     for actor, id, error in refusals:
-        for read in (operations.family, operations.look, operations.events):
+        for read in (operations.family, operations.read_live_object, operations.events):
             with pytest.raises(error):
                 await read(actor, id)
     for actor, id, error in (
@@ -116,7 +116,7 @@ async def test_a_live_object_is_read_as_the_actor(
     assert found.live.object == {"kind": "Deployment", "metadata": metadata}
     assert (found.live.component, found.live.read_at) == (DEPLOYMENT, START)
     assert (found.cluster, found.resource, found.managed_fields) == ("dev", "deployments", shown)
-    assert await operations.look(VIEWER, "d") == found.live
+    assert await operations.read_live_object(VIEWER, "d") == found.live
     assert live.asked[:2] == [("vi", "dev", "/apis/apps/v1"), ("vi", "dev", PATH)]
 
 
@@ -125,9 +125,9 @@ async def test_a_recreated_object_is_another_one(
 ) -> None:
     live.answers[PATH] = {"metadata": {"uid": "other"}}
     with pytest.raises(Conflict, match="Deployment web was recreated"):
-        await operations.look(VIEWER, "d")
+        await operations.read_live_object(VIEWER, "d")
     live.answers[PATH.replace("web", "new")] = {}
-    assert (await operations.look(VIEWER, "n")).object == {"metadata": {}}
+    assert (await operations.read_live_object(VIEWER, "n")).object == {"metadata": {}}
 
 
 async def test_a_kind_without_a_list_of_resources_is_not_served(
@@ -135,7 +135,7 @@ async def test_a_kind_without_a_list_of_resources_is_not_served(
 ) -> None:
     live.answers["/apis/apps/v1"] = {"resources": None}
     with pytest.raises(Exception, match="serves no Deployment"):
-        await operations.look(VIEWER, "d")
+        await operations.read_live_object(VIEWER, "d")
 
 
 async def test_events_are_those_of_the_object(
@@ -173,7 +173,7 @@ async def test_events_of_a_service_are_read_in_at_most_five_namespaces(
 async def test_a_process_without_clusters_reads_no_live_object(world: MemoryOperations) -> None:
     offline = ComponentOperations(world.context)
     with pytest.raises(Unavailable, match="no connection to clusters"):
-        await offline.look(VIEWER, "d")
+        await offline.read_live_object(VIEWER, "d")
     assert (await offline.family(VIEWER, "d")).component == DEPLOYMENT
 
 

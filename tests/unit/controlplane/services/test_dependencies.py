@@ -10,7 +10,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.operations.dependencies import (
     MAX_DEPENDENCIES,
     check_dependencies,
-    check_names,
+    check_dependency_names,
     check_not_needed,
     dependents_to_wake,
     waiting_services,
@@ -47,11 +47,11 @@ async def world() -> MemoryOperations:
 
 def test_dependencies_are_at_most_64_different_names() -> None:
     names = [f"s{n}" for n in range(MAX_DEPENDENCIES)]
-    assert check_names(names) == tuple(names)
-    assert check_names(["b", "a", "b"]) == ("b", "a")
+    assert check_dependency_names(names) == tuple(names)
+    assert check_dependency_names(["b", "a", "b"]) == ("b", "a")
     for wrong, field in (([*names, "x"], "dependencies"), (["A"], "dependencies.name")):
         with pytest.raises(Invalid) as error:
-            check_names(wrong)
+            check_dependency_names(wrong)
         assert error.value.field == field
 
 

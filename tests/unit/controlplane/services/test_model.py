@@ -110,7 +110,7 @@ def test_a_service_names_all_its_problems() -> None:
         "sync",
     ]
     assert service.errors[-1] == reported
-    texts = [problem.message for problem in service.withheld_by]
+    texts = [problem.message for problem in service.withheld_reasons]
     assert texts == [
         "sha256:bad is known to be bad: crashes; it stays at sha256:good",
         "waiting until these services are healthy: db, mq",

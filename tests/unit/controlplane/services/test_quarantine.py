@@ -13,11 +13,11 @@ from controlplane.services.model.verification import Quarantine
 from controlplane.services.operations.quarantine import (
     bundle_columns,
     check_not_denied,
-    denied_among,
     lift_quarantine,
+    load_denials,
     quarantine_entry,
-    quarantined,
     roll_back_denied,
+    with_quarantine,
 )
 from controlplane.services.ports import DeniedRevisionStore, ServiceStore
 from core.errors import Conflict
@@ -58,8 +58,8 @@ async def world() -> MemoryOperations:
 
 async def test_denied_commits_and_digests_are_found(world: MemoryOperations) -> None:
     async with world.store.read() as tx:
-        denied = await denied_among(tx, ["sha256:bad", None, "x"])
-        assert (denied.of("p", "x", "sha256:bad"), denied.of("p", "x")) == (DENIED, None)
+        denied = await load_denials(tx, ["sha256:bad", None, "x"])
+        assert (denied.find("p", "x", "sha256:bad"), denied.find("p", "x")) == (DENIED, None)
         await check_not_denied(tx, "p", None, "sha256:good")
         with pytest.raises(Conflict, match="sha256:bad is denied by ada: crashes"):
             await check_not_denied(tx, "p", "sha256:good", "sha256:bad")
@@ -102,7 +102,7 @@ async def test_a_revision_allowed_in_one_project_stays_denied_in_another(
     ],
 )
 def test_a_quarantine_is_recorded_once(service: Service, digest: str, is_same: bool) -> None:
-    after = quarantined(service, DENIED, digest, START)
+    after = with_quarantine(service, DENIED, digest, START)
     assert (after is service) is is_same
     assert after.desired.quarantined == "sha256:bad"
     assert after.desired.quarantine == replace(HOLD, digest=digest)

@@ -19,8 +19,8 @@ from controlplane.services.model.service import Component, Service
 from controlplane.services.model.sources import ServiceSource
 from controlplane.services.operations.removal import (
     begin_removal,
+    delete_cluster_if_empty,
     delete_service_rows,
-    end_if_empty,
 )
 from controlplane.services.ports import (
     ComponentStore,
@@ -154,7 +154,7 @@ async def test_an_ending_cluster_ends_after_its_last_service(
     if has_service:
         await world.given(make_service("web", ending, deleted_at=START))
     async with world.store.write() as tx:
-        await end_if_empty(tx, cluster, START, forced=forced)
+        await delete_cluster_if_empty(tx, cluster, START, forced=forced)
     found = await world.row(ClusterStore, "ending")
     assert (found is None) is ends
     assert len(await world.rows(ServiceStore, deleted_at=START)) == (has_service and not ends)

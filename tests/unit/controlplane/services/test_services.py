@@ -311,7 +311,7 @@ async def test_services_are_read_by_those_who_may(
     api = make_service("api", PROD)
     await world.given(gone, api)
     assert await services.get(EDITOR_OF_DEV, gone.id) == gone
-    assert await services.named(EDITOR_OF_DEV, "dev", "web") == WEB
+    assert await services.get_by_name(EDITOR_OF_DEV, "dev", "web") == WEB
     page = await services.page(EDITOR_OF_DEV, PageQuery())
     assert {service.id for service in page.items} == {WEB.id, gone.id}
     assert (await services.page(NOBODY, PageQuery())).items == ()
@@ -320,7 +320,7 @@ async def test_services_are_read_by_those_who_may(
             await services.get(EDITOR_OF_DEV, id)
     for cluster, name in (("prod", "api"), ("none", "web"), ("dev", "none")):
         with pytest.raises(NotFound):
-            await services.named(EDITOR_OF_DEV, cluster, name)
+            await services.get_by_name(EDITOR_OF_DEV, cluster, name)
     with pytest.raises(NotFound):
         await services.revisions(EDITOR_OF_DEV, api.id, PageQuery())
 
@@ -333,7 +333,7 @@ async def test_a_missing_name_does_not_tell_which_clusters_exist(
     kinds = set()
     for cluster, name in (("prod", "api"), ("prod", "none"), ("none", "api")):
         with pytest.raises(NotFound) as error:
-            await services.named(EDITOR_OF_DEV, cluster, name)
+            await services.get_by_name(EDITOR_OF_DEV, cluster, name)
         kinds.add((error.value.kind, error.value.message))
     assert len(kinds) == 1
 
