@@ -96,7 +96,7 @@ class TargetedKind(ManifestKind[T]):
 
     references: ClassVar[Mapping[str, str]] = BINDING_REFERENCES
 
-    def concealed(self, actor: Actor, row: T) -> Collection[str]:
+    def hidden_fields(self, actor: Actor, row: T) -> Collection[str]:
         """Returns the field of role bindings unless the actor may read them."""
         is_reader = actor.may(Verb.READ, row.target.below(ResourceKind.BINDING))
         return () if is_reader else ("subjects",)

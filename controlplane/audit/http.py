@@ -17,7 +17,7 @@ from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.authorization.actor import require_any
 from controlplane.platform.audit_entry import AuditVerdict
-from controlplane.platform.http.tokens import token_of
+from controlplane.platform.http.tokens import bearer_token
 from controlplane.platform.time_text import parse_time
 from core.errors import Code, Invalid, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
@@ -64,7 +64,7 @@ class AuditExport:
 
     async def _authenticate(self, request: Request) -> Actor:
         source = request.client.host if request.client else ""
-        token = token_of(request.headers.get("authorization", ""))
+        token = bearer_token(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             raise Unauthenticated("send a session in its cookie, not as a token")
         if not token and self._cookies.session_secret(request):

@@ -114,6 +114,6 @@ class AgentSettingsKind(OperatedKind[AgentSettings]):
     hidden = ("name",)
     references = {"Selector.groups": "ClusterGroup", "Selector.excluded": "Cluster"}
 
-    def concealed(self, actor: Actor, row: AgentSettings) -> Collection[str]:
+    def hidden_fields(self, actor: Actor, row: AgentSettings) -> Collection[str]:
         """Returns the Helm values unless the actor may register clusters, as in the API."""
         return () if may_read_values(actor) else ("agent_values", "agent_values_templated")

@@ -128,7 +128,7 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
         super().__init__(globals)
         self._globals = globals
 
-    def concealed(self, actor: Actor, row: GlobalService) -> Collection[str]:
+    def hidden_fields(self, actor: Actor, row: GlobalService) -> Collection[str]:
         """Returns the overrides unless the actor may read all clusters that can match."""
         kind, project = ResourceKind.CLUSTER, row.project_id
         clusters = Resource.within(kind, project) if project else Resource.whole(kind)

@@ -29,7 +29,7 @@ from controlplane.http.media_types import GRAPHQL_RESPONSE, JSON, media_type_for
 from controlplane.http.metrics import ApiMetrics
 from controlplane.platform.graphql.context import ApiBackend, Context
 from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
-from controlplane.platform.http.tokens import token_in_payload, token_of
+from controlplane.platform.http.tokens import bearer_token, token_in_payload
 from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import Code, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
@@ -132,7 +132,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     ) -> Context:
         source = request.client.host if request.client else ""
         context = Context(self._backend, request, response, source=source)
-        token = token_of(request.headers.get("authorization", ""))
+        token = bearer_token(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             context.refused = Unauthenticated("send a session in its cookie, not as a token")
         elif token or not self._cookies.session_secret(request) or isinstance(request, WebSocket):
@@ -165,7 +165,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         """Accepts our pages behind a reverse proxy, and pages of any origin that send a token:
         browsers add none on their own, and let no page set this header.
         """
-        token = token_of(request.headers.get("authorization", ""))
+        token = bearer_token(request.headers.get("authorization", ""))
         return bool(token) or super().is_websocket_origin_allowed(request, origin)
 
     def should_render_graphql_ide(self, request: object) -> bool:
@@ -231,7 +231,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             return ExecutionResult(data=None, errors=[error], extensions={})
         try:
             require_member(context.actor)
-            data.query = self._persisted.text(data.query, data.extensions)
+            data.query = self._persisted.resolve(data.query, data.extensions)
             self._persisted.store(data.query, data.extensions)
         except UnknownQueryHash:
             return _error_result("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")

@@ -26,7 +26,7 @@ class NotificationSinkKind(KindWithOperations[Sink, Sinks]):
     plugins = {SinkKind: BY_KIND}
     takes_all = True
 
-    def concealed(self, actor: Actor, row: Sink) -> Collection[str]:
+    def hidden_fields(self, actor: Actor, row: Sink) -> Collection[str]:
         return () if actor.may(Verb.WRITE, row.target) else ("settings",)
 
     async def values(self, tx: Transaction, rows: Sequence[Sink]) -> Sequence[Columns]:

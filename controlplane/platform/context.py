@@ -253,5 +253,5 @@ class NamedOperations(ContextOperations, Generic[N]):
 
     async def _check_name(self, tx: Change, name: str) -> None:
         """Conflict: another resource has the name."""
-        if (known := await tx[self.port].by_name(name)) is not None:
-            raise name_conflict(tx.actor, known, f"{self.noun} {name!r} already exists")
+        if (existing := await tx[self.port].by_name(name)) is not None:
+            raise name_conflict(tx.actor, existing, f"{self.noun} {name!r} already exists")

@@ -7,22 +7,22 @@ def find_cycle(start: str, edges: Callable[[str], Iterable[str]]) -> list[str]:
     """Returns a path from a node back to itself, the node first and
     last; empty if there is none.
     """
-    came: dict[str, str] = {}
-    ahead = [start]
-    while ahead:
-        here = ahead.pop()
-        for node in edges(here):
+    predecessors: dict[str, str] = {}
+    stack = [start]
+    while stack:
+        current = stack.pop()
+        for node in edges(current):
             if node == start:
-                return _way(start, here, came)
-            if node not in came:
-                came[node] = here
-                ahead.append(node)
+                return _path_from(start, current, predecessors)
+            if node not in predecessors:
+                predecessors[node] = current
+                stack.append(node)
     return []
 
 
-def _way(start: str, last: str, came: Mapping[str, str]) -> list[str]:
-    way = [start]
+def _path_from(start: str, last: str, predecessors: Mapping[str, str]) -> list[str]:
+    path = [start]
     while last != start:
-        way.append(last)
-        last = came[last]
-    return [start, *reversed(way[1:]), start]
+        path.append(last)
+        last = predecessors[last]
+    return [start, *reversed(path[1:]), start]

@@ -113,8 +113,8 @@ class ManifestKind(ABC, Generic[R]):
     @classmethod
     def defaults(cls) -> Columns:
         """Returns the fields of a resource whose spec is empty."""
-        found = part_fields(cls.model) if cls.model else ()
-        values = {member.name: default_of(member) for _, _, member in found}
+        members = part_fields(cls.model) if cls.model else ()
+        values = {member.name: default_of(member) for _, _, member in members}
         return {name: value for name, value in values.items() if value is not MISSING}
 
     async def all(self, tx: Transaction) -> Sequence[R]:
@@ -166,7 +166,7 @@ class ManifestKind(ABC, Generic[R]):
         """Returns the names of resources in the same cluster that a spec names."""
         return ()
 
-    def concealed(self, actor: Actor, row: R) -> Collection[str]:
+    def hidden_fields(self, actor: Actor, row: R) -> Collection[str]:
         """Returns the fields of a readable resource that the actor may not see."""
         return ()
 

@@ -58,11 +58,11 @@ class LabelRequirement:
 
     def matches(self, *labels: Mapping[str, str]) -> bool:
         """Returns whether a resource meets the requirement; several sets of labels count as one."""
-        found = any(
-            self.key in given and (not self.values or given[self.key] in self.values)
-            for given in labels
+        is_matched = any(
+            self.key in label_set and (not self.values or label_set[self.key] in self.values)
+            for label_set in labels
         )
-        return found != self.operator.is_negative
+        return is_matched != self.operator.is_negative
 
     def check(self, field: str) -> None:
         """Raises Invalid unless Kubernetes accepts the requirement."""
@@ -78,9 +78,9 @@ class LabelRequirement:
 
 def check_label_name(name: str, field: str, noun: str = "a label") -> None:
     """Raises Invalid unless Kubernetes accepts the name of a label or annotation."""
-    prefix, slash, word = name.rpartition("/")
+    prefix, slash, suffix = name.rpartition("/")
     is_domain = len(prefix) <= _MAX_PREFIX and all(map(_DNS_LABEL.fullmatch, prefix.split(".")))
-    if not _NAME.fullmatch(word) or (slash and not is_domain):
+    if not _NAME.fullmatch(suffix) or (slash and not is_domain):
         raise Invalid(
             f"{name[:80]!r} is no name of {noun}: use at most 63 letters, digits, '-', '_' and "
             "'.', with a letter or digit at both ends, if needed after a DNS name and '/'",
@@ -141,13 +141,13 @@ class _SelectorParser:
             raise self._unexpected("the name of a label")
         key = self._take()
         if is_negated:
-            found = LabelRequirement(key, LabelOperator.DoesNotExist)
+            requirement = LabelRequirement(key, LabelOperator.DoesNotExist)
         elif self._peek.text in ("", ","):
-            found = LabelRequirement(key, LabelOperator.Exists)
+            requirement = LabelRequirement(key, LabelOperator.Exists)
         else:
-            found = self._restriction(key)
-        found.check(self._field)
-        return found
+            requirement = self._restriction(key)
+        requirement.check(self._field)
+        return requirement
 
     def _restriction(self, key: str) -> LabelRequirement:
         """Parses `("=" | "==" | "!=") VALUE` or `("in" | "notin") "(" values ")"`."""
@@ -194,9 +194,9 @@ class _SelectorParser:
 
     def _unexpected(self, expected: str) -> Invalid:
         token = self._peek
-        found = repr(token.text[:80]) if token.text else "the end"
+        shown = repr(token.text[:80]) if token.text else "the end"
         return Invalid(
-            f"found {found} at character {token.position + 1} of the label selector, expected "
+            f"found {shown} at character {token.position + 1} of the label selector, expected "
             f"{expected}; write for example env in (a,b),tier!=web,owner,!old",
             field=self._field,
         )

@@ -8,8 +8,8 @@ from core.errors import Invalid
 def check_range(value: float, field: str, least: float, most: float, unit: str = "") -> None:
     """Raises Invalid for a number below `least` or above `most`."""
     if not least <= value <= most:
-        wanted = f"{least:,} to {most:,} {unit}".rstrip()
-        raise Invalid(f"must be {wanted}, not {value:,}", field=field)
+        allowed = f"{least:,} to {most:,} {unit}".rstrip()
+        raise Invalid(f"must be {allowed}, not {value:,}", field=field)
 
 
 def check_count(
@@ -17,8 +17,8 @@ def check_count(
 ) -> None:
     """Raises Invalid for fewer than `least` or more than `most` of something."""
     if not least <= count <= most:
-        wanted = f"{least:,} to {most:,}" if least else f"at most {most:,}"
-        raise Invalid(f"must have {wanted} {noun}, not {count:,}", field=field)
+        allowed = f"{least:,} to {most:,}" if least else f"at most {most:,}"
+        raise Invalid(f"must have {allowed} {noun}, not {count:,}", field=field)
 
 
 def check_length(text: str, field: str, most: int, *, least: int = 0) -> str:

@@ -9,7 +9,9 @@ class Operations:
     """`operations[Clusters]` are the operations on clusters, as resolvers get them."""
 
     def __init__(self, *operations: object) -> None:
-        self._by_class: dict[type[object], object] = {type(each): each for each in operations}
+        self._by_class: dict[type[object], object] = {
+            type(operations_of_noun): operations_of_noun for operations_of_noun in operations
+        }
 
     def __getitem__(self, kind: type[P]) -> P:
         return cast("P", self._by_class[kind])

@@ -126,15 +126,17 @@ def row_maker(kind: Any) -> Callable[..., Any]:
 
 def replace_columns(row: T, columns: Mapping[str, object]) -> T:
     """Returns the row with other values in some columns. TypeError: it has no such column."""
-    changed, left = {}, dict(columns)
+    changed, remaining = {}, dict(columns)
     for member in fields(row):  # ty: ignore[invalid-argument-type]
         inner = member.metadata.get(_PART)
         if inner is None:
             continue
-        mine = {name: left.pop(name) for name in column_names(inner) if name in left}
-        if mine:
-            changed[member.name] = replace(getattr(row, member.name), **mine)
-    return replace(row, **changed, **left)  # ty: ignore[invalid-argument-type]
+        part_columns = {
+            name: remaining.pop(name) for name in column_names(inner) if name in remaining
+        }
+        if part_columns:
+            changed[member.name] = replace(getattr(row, member.name), **part_columns)
+    return replace(row, **changed, **remaining)  # ty: ignore[invalid-argument-type]
 
 
 def row_of(kind: type[T], columns: Mapping[str, object]) -> T:
@@ -142,7 +144,9 @@ def row_of(kind: type[T], columns: Mapping[str, object]) -> T:
     values = dict(columns)
     for member in fields(kind):  # ty: ignore[invalid-argument-type]
         if inner := member.metadata.get(_PART):
-            mine = {name: values.pop(name) for name in column_names(inner) if name in values}
+            part_columns = {
+                name: values.pop(name) for name in column_names(inner) if name in values
+            }
             is_given = member.metadata.get(_IS_GIVEN)
-            values[member.name] = Given(mine) if is_given else row_of(inner, mine)
+            values[member.name] = Given(part_columns) if is_given else row_of(inner, part_columns)
     return kind(**values)

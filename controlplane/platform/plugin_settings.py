@@ -79,9 +79,9 @@ class Plugin:
 
     def check(self, field: str) -> None:
         """Raises Invalid for settings that can never work."""
-        place = f"{field}.{self.key}" if self.key else field
-        check_limits(self, place)
-        self.check_together(place)
+        path = f"{field}.{self.key}" if self.key else field
+        check_limits(self, path)
+        self.check_together(path)
 
     def check_together(self, field: str) -> None:
         """Raises Invalid for settings that do not fit together."""
@@ -94,12 +94,12 @@ class Plugin:
     @classmethod
     def example(cls) -> JsonObject:
         """Returns the settings of a new form, by their published names."""
-        found = {
+        examples = {
             field.published: field.setting.example
             for field in setting_fields(cls)
             if field.setting.example is not None
         }
-        return {cls.key: found} if cls.key else found
+        return {cls.key: examples} if cls.key else examples
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -143,12 +143,12 @@ def setting_fields(settings: type[Any]) -> tuple[SettingField, ...]:
         SettingField(
             member.name,
             setting.name or member.name,
-            _plain(hints[member.name]),
+            _without_annotations(hints[member.name]),
             setting,
             default_of(member),
         )
         for member in sorted(fields(settings), key=lambda m: m.name not in settings.__annotations__)
-        for setting in _settings_in(hints[member.name])
+        for setting in _settings_of_hint(hints[member.name])
     )
 
 
@@ -158,7 +158,7 @@ def check_limits(settings: object, field: str) -> None:
         value = getattr(settings, member.name)
         # A secret is encrypted here, and longer than the text that the user gave.
         if value != member.default and member.setting.form is not Form.SECRET:
-            _check(member, value, f"{field}.{member.published}")
+            _check_value(member, value, f"{field}.{member.published}")
 
 
 def camel(name: str) -> str:
@@ -167,7 +167,7 @@ def camel(name: str) -> str:
     return first + "".join(part.title() for part in rest)
 
 
-def _check(member: SettingField, value: object, field: str) -> None:
+def _check_value(member: SettingField, value: object, field: str) -> None:
     setting = member.setting
     if isinstance(value, tuple):
         if setting.max_items is not None:
@@ -176,26 +176,26 @@ def _check(member: SettingField, value: object, field: str) -> None:
             if isinstance(item, str):
                 check_text(item, field, setting.max_length)
     elif isinstance(value, str):
-        _check_text(setting, value, field, needed=member.required)
+        _check_text(setting, value, field, required=member.required)
     elif isinstance(value, int | float):
         if setting.minimum is not None and setting.maximum is not None:
             check_range(value, field, setting.minimum, setting.maximum, setting.unit)
 
 
-def _check_text(setting: Setting, value: str, field: str, *, needed: bool) -> None:
+def _check_text(setting: Setting, value: str, field: str, *, required: bool) -> None:
     check_length(value, field, setting.max_length)
-    if needed or setting.form is Form.URL:
+    if required or setting.form is Form.URL:
         check_text(value, field, setting.max_length)
     if setting.form is Form.URL and not value.startswith(("https://", "http://")):
         raise Invalid("must be an http or https URL", field=field)
 
 
-def _settings_in(hint: Any) -> Iterator[Setting]:
+def _settings_of_hint(hint: Any) -> Iterator[Setting]:
     if get_origin(hint) is Annotated:
         yield from (extra for extra in hint.__metadata__ if isinstance(extra, Setting))
 
 
-def _plain(hint: Any) -> object:
+def _without_annotations(hint: Any) -> object:
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(inner) in (Union, UnionType):
         return next(part for part in get_args(inner) if part is not type(None))

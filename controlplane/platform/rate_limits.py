@@ -20,13 +20,14 @@ class RequestLimiter:
     """Request counts of callers in the current window; without a policy, there is no limit.
 
     A window has a burst of the policy. Replicas add their counts of a window, which they could not
-    do with token buckets. `own` counts the requests accepted here; `learn` adds those of others.
+    do with token buckets. `own` counts the requests accepted here; `record_other_replicas` adds
+    those of others.
     """
 
     policy: RatePolicy | None
     window: int = -1
     own: dict[str, int] = field(default_factory=dict)
-    _elsewhere: dict[str, int] = field(default_factory=dict)
+    _other_counts: dict[str, int] = field(default_factory=dict)
 
     def take(self, caller: str, now: float) -> float:
         """Counts a request at `now` (epoch seconds). Returns the seconds to wait, or 0.0 if it is
@@ -34,26 +35,26 @@ class RequestLimiter:
         """
         if self.policy is None:
             return 0.0
-        self._turn(now)
-        name = self._name(caller)
+        self._start_window(now)
+        name = self._counter_name(caller)
         count = self.own.get(name, 0)
-        if count + self._elsewhere.get(name, 0) >= self.policy.burst:
+        if count + self._other_counts.get(name, 0) >= self.policy.burst:
             return (self.window + 1) * WINDOW_S - now
         self.own[name] = count + 1
         return 0.0
 
-    def busy(self, now: float) -> dict[str, int]:
+    def counts_to_share(self, now: float) -> dict[str, int]:
         """Returns the counts to share with other replicas: callers above 5 % of their limit."""
-        self._turn(now)
+        self._start_window(now)
         shared_from = self.policy.burst / 20 if self.policy else math.inf
         return {name: count for name, count in self.own.items() if count >= shared_from}
 
-    def learn(self, window: int, elsewhere: Mapping[str, int]) -> None:
+    def record_other_replicas(self, window: int, counts: Mapping[str, int]) -> None:
         """Records the counts of other replicas within a window."""
         if window == self.window:
-            self._elsewhere = dict(elsewhere)
+            self._other_counts = dict(counts)
 
-    def _name(self, caller: str) -> str:
+    def _counter_name(self, caller: str) -> str:
         """Returns the name under which a caller is counted."""
         is_new = caller not in self.own
         is_one_of_many = (
@@ -61,8 +62,8 @@ class RequestLimiter:
         )
         return _OTHERS if is_one_of_many else caller
 
-    def _turn(self, now: float) -> None:
+    def _start_window(self, now: float) -> None:
         window = int(now // WINDOW_S)
         if window != self.window:
             self.window = window
-            self.own, self._elsewhere = {}, {}
+            self.own, self._other_counts = {}, {}

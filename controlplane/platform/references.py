@@ -29,6 +29,6 @@ def reference(field: str, id: str | None) -> Generator[None]:
     try:
         yield
     except NotFound as error:
-        noun, given = error.kind or "resource", str(id)[:80]
-        message = f'{field}: {noun} "{given}" does not exist, or you may not read it'
+        noun, shown_id = error.kind or "resource", str(id)[:80]
+        message = f'{field}: {noun} "{shown_id}" does not exist, or you may not read it'
         raise NotFound(message, kind=error.kind) from None

@@ -17,13 +17,13 @@ class RenderRates:
 
         More than are left are taken in advance, so that a large stage of a pipeline ever begins.
         """
-        known = self._buckets.get(project_id)
-        if known is None or known[0] != per_minute:
+        entry = self._buckets.get(project_id)
+        if entry is None or entry[0] != per_minute:
             if len(self._buckets) >= _MAX_PROJECTS:
                 self._buckets.clear()
             bucket = TokenBucket(RatePolicy.per(_MINUTE_S, per_minute), now)
-            known = self._buckets[project_id] = (per_minute, bucket)
-        if wait := known[1].wait_time(now):
+            entry = self._buckets[project_id] = (per_minute, bucket)
+        if wait := entry[1].wait_time(now):
             return wait
-        known[1].reserve(now, count)
+        entry[1].reserve(now, count)
         return 0.0

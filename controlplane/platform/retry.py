@@ -36,9 +36,9 @@ def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[...
     """Decorator for one operation or step: at most four tries, like `retry_operations`."""
 
     @wraps(operation)
-    async def tried(self: Any, *args: object, **kwargs: object) -> object:
+    async def retrying(self: Any, *args: object, **kwargs: object) -> object:
         context: OperationContext = self._context
-        waits, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
+        backoff, tries = Backoff(_FIRST_WAIT, _MAX_WAIT), 0
         while True:
             try:
                 return await operation(self, *args, **kwargs)
@@ -51,6 +51,6 @@ def retry_on_collision(operation: Callable[..., Awaitable[Any]]) -> Callable[...
                 error.given_up = error.given_up or tries == MAX_TRIES
                 if error.given_up:
                     raise
-            await context.clock.sleep(waits.next())
+            await context.clock.sleep(backoff.next())
 
-    return tried
+    return retrying

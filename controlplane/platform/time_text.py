@@ -13,8 +13,8 @@ def parse_time(text: str) -> datetime:
 
     Raises ValueError for any other text, and for a time before year 1 or after year 9999 in UTC.
     """
-    moment = datetime.fromisoformat(text)
+    parsed = datetime.fromisoformat(text)
     try:
-        return moment.astimezone(UTC) if moment.tzinfo else moment
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed
     except OverflowError as error:
         raise ValueError(f"{text} is out of range") from error

@@ -14,12 +14,12 @@ _PREFIX: Final = "whsec_"
 
 def signature(secret: str, id: str, now: datetime, body: bytes) -> dict[str, str]:
     """Returns the three headers of Standard Webhooks."""
-    stamp = str(int(now.timestamp()))
-    signed = b".".join((id.encode(), stamp.encode(), body))
-    digest = hmac.new(decode_webhook_secret(secret), signed, hashlib.sha256).digest()
+    timestamp = str(int(now.timestamp()))
+    payload = b".".join((id.encode(), timestamp.encode(), body))
+    digest = hmac.new(decode_webhook_secret(secret), payload, hashlib.sha256).digest()
     return {
         "webhook-id": id,
-        "webhook-timestamp": stamp,
+        "webhook-timestamp": timestamp,
         "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
     }
 

@@ -73,29 +73,33 @@ def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[s
     schema = revision_of(connection)
     if schema is None:
         raise Conflict("the store is empty: nothing to back up")
-    done = 0
+    row_count = 0
     for table in _tables(connection):
         columns = list(table.columns)
-        into.write(_line({"table": table.name, "columns": [column.name for column in columns]}))
-        rows = connection.execution_options(yield_per=_BATCH).execute(_reading(table, connection))
+        into.write(
+            _encode_line({"table": table.name, "columns": [column.name for column in columns]})
+        )
+        rows = connection.execution_options(yield_per=_BATCH).execute(
+            _select_rows(table, connection)
+        )
         for batch in rows.partitions():
-            into.writelines(_line(tuple(row)) for row in batch)
-            done += len(batch)
-            progress(table.name, done)
-    into.write(_line({"rows": done}))
-    return schema, done
+            into.writelines(_encode_line(tuple(row)) for row in batch)
+            row_count += len(batch)
+            progress(table.name, row_count)
+    into.write(_encode_line({"rows": row_count}))
+    return schema, row_count
 
 
 def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress: Progress) -> int:
     if revision_of(connection) is not None:
         raise Conflict("the store is not empty: restore into an empty store")
     migrate_connection(connection, schema)
-    filling = _Restore(connection, progress)
+    restore = _Restore(connection, progress)
     for line in lines:
-        filling.take(line)
-    filling.finish()
+        restore.process_line(line)
+    restore.finish()
     migrate_connection(connection)
-    return filling.rows
+    return restore.rows
 
 
 class _Restore:
@@ -108,11 +112,11 @@ class _Restore:
         self._tables = {table.name: table for table in _tables(connection)}
         self._columns: list[Column[object]] = []
         self._batch: list[list[object]] = []
-        self._whole = False
+        self._is_complete = False
         for table in reversed(self._tables.values()):
             connection.execute(table.delete())
 
-    def take(self, line: bytes) -> None:
+    def process_line(self, line: bytes) -> None:
         """Processes the next line."""
         try:
             value = orjson.loads(line)
@@ -127,13 +131,13 @@ class _Restore:
             return
         self._insert()
         if "rows" in value:
-            self._whole = value["rows"] == self.rows
+            self._is_complete = value["rows"] == self.rows
         else:
-            self._columns = self._named(value["table"], value["columns"])
+            self._columns = self._find_columns(value["table"], value["columns"])
 
     def finish(self) -> None:
         """Finishes after the last line."""
-        if not self._whole:
+        if not self._is_complete:
             raise Invalid(
                 f"the backup ends after {self.rows} rows: it is incomplete; use another backup"
             )
@@ -141,7 +145,7 @@ class _Restore:
             for table in self._tables.values():
                 self._advance_sequence(table)
 
-    def _named(self, name: str, columns: list[str]) -> list[Column[object]]:
+    def _find_columns(self, name: str, columns: list[str]) -> list[Column[object]]:
         table = self._tables.get(name)
         if table is None or not set(columns) <= set(table.columns.keys()):
             raise Invalid(f"the backup holds a table {name!r} that its schema does not have")
@@ -153,9 +157,9 @@ class _Restore:
         if not self._columns:
             raise Invalid("the backup does not begin with a table")
         table, dialect = self._columns[0].table, self._connection.dialect.name
-        columns = {column.name: _written(column, dialect) for column in self._columns}
+        columns = {column.name: _write_expression(column, dialect) for column in self._columns}
         self._connection.execute(
-            insert(table).values(columns), [_kept(row, self._columns) for row in self._batch]
+            insert(table).values(columns), [_bind_row(row, self._columns) for row in self._batch]
         )
         self.rows += len(self._batch)
         self._batch = []
@@ -178,33 +182,33 @@ def _tables(connection: Connection) -> list[Table]:
     return [table for table in found.sorted_tables if table.name != REVISIONS]
 
 
-def _reading(table: Table, connection: Connection) -> Select[Any]:
-    columns = [_read(column, connection.dialect.name) for column in table.columns]
+def _select_rows(table: Table, connection: Connection) -> Select[Any]:
+    columns = [_read_expression(column, connection.dialect.name) for column in table.columns]
     return select(*columns).order_by(*table.primary_key.columns)
 
 
-def _read(column: Column[object], dialect: str) -> Any:
+def _read_expression(column: Column[object], dialect: str) -> Any:
     """Reads JSON as text: otherwise a JSON null looks like a missing value."""
     if not isinstance(column.type, JSON):
         return column
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
 
 
-def _written(column: Column[object], dialect: str) -> object:
+def _write_expression(column: Column[object], dialect: str) -> object:
     if not isinstance(column.type, JSON):
         return bindparam(f"to_{column.name}", type_=column.type)
     text = bindparam(f"to_{column.name}", type_=Text())
     return cast(text, JSONB) if dialect == "postgresql" else type_coerce(text, String)
 
 
-def _kept(row: list[object], columns: list[Column[object]]) -> Columns:
+def _bind_row(row: list[object], columns: list[Column[object]]) -> Columns:
     return {
-        f"to_{column.name}": _typed(value, column.type)
+        f"to_{column.name}": _parse_value(value, column.type)
         for value, column in zip(row, columns, strict=True)
     }
 
 
-def _typed(value: Any, kind: object) -> object:
+def _parse_value(value: Any, kind: object) -> object:
     if value is None:
         return None
     if isinstance(kind, DateTime):
@@ -212,7 +216,7 @@ def _typed(value: Any, kind: object) -> object:
     return b64decode(value) if isinstance(kind, LargeBinary) else value
 
 
-def _line(value: object) -> bytes:
+def _encode_line(value: object) -> bytes:
     """Times are UTC in RFC 3339, because SQLite stores no zone; bytes are base64."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NAIVE_UTC
     return orjson.dumps(value, default=_base64, option=options)

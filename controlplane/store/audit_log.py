@@ -48,7 +48,7 @@ _block = row_maker(AuditBlock)
 _BLOCK = select(*(audit_tables.audit_blocks.c[name] for name in _COLUMNS))
 _ADD_BLOCK = insert(audit_tables.audit_blocks).returning(audit_tables.audit_blocks.c.id)
 _NOWHERE = TargetLocation()
-_FEWEST_AT_ONCE, _MOST_AT_ONCE = 8, 64
+_MIN_BATCH, _MAX_BATCH = 8, 64
 _EXPIRED = "expireAudit"
 # One statement for all terms of a block: each statement costs a round trip under the chain's lock.
 _ADD_TERMS = {
@@ -65,28 +65,28 @@ class SqlAudit:
 
     The head of a chain is one row. A transaction that appends to the chain locks it until it ends.
     It is the last lock that a transaction takes, always in the order of the kinds. This keeps waits
-    short, prevents deadlocks, and gives rows numbers in commit order. `waiting` are the rows
+    short, prevents deadlocks, and gives rows numbers in commit order. `pending` are the rows
     appended so far in this transaction.
     """
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
-        self.waiting: list[AuditEntry] = []
+        self.pending: list[AuditEntry] = []
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
-        self.waiting += entries
+        self.pending += entries
 
     async def write_pending(self) -> None:
         """Numbers, links and writes all appended rows."""
-        waiting, self.waiting = self.waiting, []
-        if not waiting:
+        pending, self.pending = self.pending, []
+        if not pending:
             return
-        known = await self._target_locations(waiting)
+        locations = await self._target_locations(pending)
         by_kind: dict[AuditKind, list[AuditEntry]] = {}
-        for entry in waiting:
+        for entry in pending:
             by_kind.setdefault(kind_of(entry.action), []).append(entry)
         for kind in sorted(by_kind):
-            await self._link(kind, by_kind[kind], known)
+            await self._append_to_chain(kind, by_kind[kind], locations)
 
     async def search(self, filter: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
         return await search_blocks(self._candidates(filter, query), filter, query)
@@ -108,14 +108,14 @@ class SqlAudit:
         blocks = await self._blocks_of(kind, number, limit)
         ids = [block.id for block in blocks]
         terms: dict[int, set[IndexTerm]] = {id: set() for id in ids}
-        for some in chunks(ids):
-            rows: list[Any] = list(await self._connection.execute(_TERMS, {"ids": some}))
+        for chunk in chunks(ids):
+            rows: list[Any] = list(await self._connection.execute(_TERMS, {"ids": chunk}))
             for id, field, value in rows:
                 terms[id].add((field, value))
         return [(block, terms[block.id]) for block in blocks]
 
     async def cut(self, kind: AuditKind, before: datetime, now: datetime, limit: int) -> int:
-        chain = (await self._ends({kind, kind_of(_EXPIRED)}))[kind]
+        chain = (await self._lock_chains({kind, kind_of(_EXPIRED)}))[kind]
         expired: list[AuditBlock] = []
         for block in await self._blocks_of(kind, chain.floor, limit):
             if block.last_at >= before:
@@ -125,46 +125,50 @@ class SqlAudit:
             return 0
         last = expired[-1]
         chains, blocks = audit_tables.audit_chains, audit_tables.audit_blocks
-        moved = {"floor": last.last_number, "floor_hash": last.hash, "floor_at": now}
-        await self._connection.execute(update(chains).where(chains.c.kind == kind).values(moved))
+        new_floor = {"floor": last.last_number, "floor_hash": last.hash, "floor_at": now}
+        await self._connection.execute(
+            update(chains).where(chains.c.kind == kind).values(new_floor)
+        )
         await self._connection.execute(
             delete(blocks).where(blocks.c.kind == kind, blocks.c.last_number <= last.last_number)
         )
-        for some in chunks([block.id for block in expired]):
-            await self._connection.execute(_REMOVE_TERMS, {"ids": some})
+        for chunk in chunks([block.id for block in expired]):
+            await self._connection.execute(_REMOVE_TERMS, {"ids": chunk})
         await self.append([expiry_entry(chain, last, now)])
         return last.last_number - chain.floor
 
     async def _blocks_of(self, kind: AuditKind, number: int, limit: int) -> list[AuditBlock]:
         """Returns the blocks of the rows of a chain after a number."""
         blocks = audit_tables.audit_blocks.c
-        wanted = _BLOCK.where(
+        statement = _BLOCK.where(
             blocks.kind == kind, blocks.last_number > number, blocks.first_number <= number + limit
         )
-        result = await self._connection.execute(wanted.order_by(blocks.last_number))
+        result = await self._connection.execute(statement.order_by(blocks.last_number))
         return [_block(*row) for row in result]
 
     async def _candidates(self, filter: AuditFilter, query: PageQuery) -> AsyncIterator[AuditBlock]:
         """Yields the blocks that may have rows of a page, in order, more and more at a time."""
-        blocks, size, start = audit_tables.audit_blocks.c, _FEWEST_AT_ONCE, cursor_block(query)
+        blocks, size, start = audit_tables.audit_blocks.c, _MIN_BATCH, cursor_block(query)
         while True:
-            asked = candidate_blocks(filter, query, start, self._connection.dialect).limit(size)
-            ids = list((await self._connection.execute(asked)).scalars())
+            statement = candidate_blocks(filter, query, start, self._connection.dialect).limit(size)
+            ids = list((await self._connection.execute(statement)).scalars())
             result = await self._connection.execute(_BLOCK.where(blocks.id.in_(ids)))
             rows = {block.id: block for block in (_block(*row) for row in result)}
             for id in ids:
                 yield rows[id]
             if len(ids) < size:
                 return
-            size, start = min(2 * size, _MOST_AT_ONCE), ids[-1] + (-1 if query.newest else 1)
+            size, start = min(2 * size, _MAX_BATCH), ids[-1] + (-1 if query.newest else 1)
 
-    async def _link(
-        self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, TargetLocation]
+    async def _append_to_chain(
+        self, kind: AuditKind, entries: list[AuditEntry], locations: Mapping[str, TargetLocation]
     ) -> None:
         """Writes entries at the end of their chain and moves its head."""
-        chain = await self._end(kind)
+        chain = await self._lock_chain(kind)
         for batch in batches(entries):
-            block, terms = pack(chain, [(entry, location_in_log(entry, known)) for entry in batch])
+            block, terms = pack(
+                chain, [(entry, location_in_log(entry, locations)) for entry in batch]
+            )
             chain = replace(chain, number=block.last_number, hash=block.hash)
             columns = {name: getattr(block, name) for name in _COLUMNS if name != "id"}
             id = (await self._connection.execute(_ADD_BLOCK, columns)).scalar_one()
@@ -173,14 +177,14 @@ class SqlAudit:
         moved = {"of": kind, "to": chain.number, "with": chain.hash}
         await self._connection.execute(_MOVE, [moved])
 
-    async def _end(self, kind: AuditKind) -> ChainHead:
+    async def _lock_chain(self, kind: AuditKind) -> ChainHead:
         locked = _CHAIN.where(audit_tables.audit_chains.c.kind == kind).with_for_update()
         result = await self._connection.execute(locked)
         return ChainHead(*result.one())
 
-    async def _ends(self, kinds: Collection[AuditKind]) -> dict[AuditKind, ChainHead]:
+    async def _lock_chains(self, kinds: Collection[AuditKind]) -> dict[AuditKind, ChainHead]:
         """Locks and returns the heads of some chains, in the order that all transactions use."""
-        return {kind: await self._end(kind) for kind in sorted(kinds)}
+        return {kind: await self._lock_chain(kind) for kind in sorted(kinds)}
 
     async def _target_locations(self, entries: Iterable[AuditEntry]) -> dict[str, TargetLocation]:
         """Returns the known data of each target that an entry names by id."""
@@ -188,27 +192,27 @@ class SqlAudit:
         touched = await self._connection.touches.touched(ids)
         places = {id: place for id, row in touched.items() if (place := known_location(row))}
         if unknown := ids - places.keys():
-            places |= await self._places(unknown)
+            places |= await self._load_locations(unknown)
         return {id: TargetLocation(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
 
-    async def _places(self, ids: Collection[str]) -> dict[str, Place]:
+    async def _load_locations(self, ids: Collection[str]) -> dict[str, Place]:
         """Returns the cluster and the project of each target that has one."""
-        places: dict[str, Place] = {}
-        for some in chunks(ids):
-            result = await self._connection.execute(_PLACES.params(ids=some))
+        locations: dict[str, Place] = {}
+        for chunk in chunks(ids):
+            result = await self._connection.execute(_LOCATIONS.params(ids=chunk))
             rows: list[Any] = list(result)
-            places |= {row[0]: (row[1], row[2]) for row in rows}
-        return places
+            locations |= {row[0]: (row[1], row[2]) for row in rows}
+        return locations
 
 
-def location_in_log(entry: AuditEntry, known: Mapping[str, TargetLocation]) -> TargetLocation:
+def location_in_log(entry: AuditEntry, locations: Mapping[str, TargetLocation]) -> TargetLocation:
     """Returns the location of an entry: its own, completed by that of its target."""
-    where = known.get(entry.target_id, _NOWHERE)
+    location = locations.get(entry.target_id, _NOWHERE)
     if not (entry.cluster_id or entry.project_id):
-        return where
-    return where._replace(
-        cluster_id=entry.cluster_id or where.cluster_id,
-        project_id=entry.project_id or where.project_id,
+        return location
+    return location._replace(
+        cluster_id=entry.cluster_id or location.cluster_id,
+        project_id=entry.project_id or location.project_id,
     )
 
 
@@ -239,7 +243,7 @@ def known_location(touched: TouchedRow) -> Place | None:
     return None
 
 
-def _places() -> CompoundSelect[Any]:
+def _locations_statement() -> CompoundSelect[Any]:
     """Selects (id, cluster, project) of all possible targets of audit rows."""
     none, ids = literal(""), bindparam("ids", expanding=True)
     of_jobs = cluster_jobs.join(clusters, clusters.c.id == cluster_jobs.c.cluster_id)
@@ -257,7 +261,7 @@ def _places() -> CompoundSelect[Any]:
     )
 
 
-_PLACES = _places()
+_LOCATIONS = _locations_statement()
 _OF_BLOCKS = audit_tables.audit_terms.c.block_id.in_(bindparam("ids", expanding=True))
 _TERMS = select(*audit_tables.audit_terms.c).where(_OF_BLOCKS)
 _REMOVE_TERMS = delete(audit_tables.audit_terms).where(_OF_BLOCKS)

@@ -24,18 +24,18 @@ def candidate_blocks(
     The rarest term leads: its index has the blocks in order, so that a page reads few entries.
     """
     terms = _exact_terms(filter)
-    where = [_has(_TERMS.field == field, _TERMS.value == value) for field, value in terms[1:]]
+    where = [_has_term(_TERMS.field == field, _TERMS.value == value) for field, value in terms[1:]]
     where += _conditions(filter, query, dialect)
     where += [_in_scopes(scopes) for scopes in query.visible]
-    found, id = select(_BLOCKS.id), _BLOCKS.id
+    statement, id = select(_BLOCKS.id), _BLOCKS.id
     if terms:
         (field, value), lead = terms[0], audit_terms.alias("lead")
         id = lead.c.block_id
-        found = select(id).join_from(lead, audit_blocks, _BLOCKS.id == id)
+        statement = select(id).join_from(lead, audit_blocks, _BLOCKS.id == id)
         where += [lead.c.field == field, lead.c.value == value]
     if start is not None:
         where.append(id <= start if query.newest else id >= start)
-    return found.where(*where).order_by(id.desc() if query.newest else id)
+    return statement.where(*where).order_by(id.desc() if query.newest else id)
 
 
 def _exact_terms(filter: AuditFilter) -> list[IndexTerm]:
@@ -60,11 +60,11 @@ def _conditions(filter: AuditFilter, query: PageQuery, dialect: str) -> list[Col
     if filter.until is not None:
         where.append(_BLOCKS.first_at < filter.until)
     if filter.action.endswith("*"):
-        starts = _TERMS.value.startswith(filter.action[:-1], autoescape=True)
-        where.append(_has(_TERMS.field == "action", starts))
+        has_prefix = _TERMS.value.startswith(filter.action[:-1], autoescape=True)
+        where.append(_has_term(_TERMS.field == "action", has_prefix))
     if query.text:
-        searched = _TERMS.field.in_(SEARCHED)
-        where.append(_has(searched, contains(_TERMS.value, query.text, dialect)))
+        is_searched = _TERMS.field.in_(SEARCHED)
+        where.append(_has_term(is_searched, contains(_TERMS.value, query.text, dialect)))
     return where
 
 
@@ -75,13 +75,13 @@ def _in_scopes(scopes: Collection[Scope]) -> ColumnElement[bool]:
         kind, _, id = scope.partition(":")
         if kind in ids:
             ids[kind].append(id)
-    return _has(or_(*(_of_kind(kind, some) for kind, some in ids.items())))
+    return _has_term(or_(*(_of_kind(kind, some) for kind, some in ids.items())))
 
 
 def _of_kind(kind: str, ids: Collection[str]) -> ColumnElement[bool]:
     return and_(_TERMS.field == f"{kind}_id", _TERMS.value.in_(ids))
 
 
-def _has(*terms: ColumnElement[bool]) -> ColumnElement[bool]:
+def _has_term(*terms: ColumnElement[bool]) -> ColumnElement[bool]:
     """Selects blocks that have a term."""
     return select(_TERMS.value).where(_TERMS.block_id == _BLOCKS.id, *terms).exists()

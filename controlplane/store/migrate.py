@@ -53,11 +53,11 @@ async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
     with translate_errors("opened"):
         async with engine.connect() as connection:
             await connection.run_sync(_check_pages)
-            current, wanted = await connection.run_sync(revision_of), known_revisions()[-1]
-            _check_known(current)
-            if current == wanted:
+            current, newest = await connection.run_sync(revision_of), known_revisions()[-1]
+            _check_known_revisions(current)
+            if current == newest:
                 await connection.run_sync(_check_columns)
-    return current, wanted
+    return current, newest
 
 
 @asynccontextmanager
@@ -95,15 +95,15 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
 
     Raises Conflict if the store's revision, or the requested one, is from a newer version.
     """
-    current, wanted = revision_of(connection), known_revisions()[-1] if to == "head" else to
-    _check_known(current, wanted)
-    if current != wanted:
+    current, target = revision_of(connection), known_revisions()[-1] if to == "head" else to
+    _check_known_revisions(current, target)
+    if current != target:
         try:
-            _upgrade(connection, wanted)
+            _upgrade(connection, target)
         except DBAPIError as error:
             if not any(text in str(error.orig) for text in _SCHEMA_ERRORS):
                 raise
-            raise _misfit(current, str(error.orig)) from error
+            raise _schema_mismatch(current, str(error.orig)) from error
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -118,10 +118,12 @@ def known_revisions(folder: Path = _FOLDER) -> list[str]:
 
     RuntimeError: `folder` has none.
     """
-    found = sorted(path.name.partition("_")[0] for path in (folder / "versions").glob("[0-9]*.py"))
-    if not found:
+    revisions = sorted(
+        path.name.partition("_")[0] for path in (folder / "versions").glob("[0-9]*.py")
+    )
+    if not revisions:
         raise RuntimeError("no migrations were found: the installation is incomplete")
-    return found
+    return revisions
 
 
 def _upgrade(connection: Connection, to: str) -> None:
@@ -135,7 +137,7 @@ def _upgrade(connection: Connection, to: str) -> None:
     command.upgrade(config, to)
 
 
-def _check_known(*revisions: str | None) -> None:
+def _check_known_revisions(*revisions: str | None) -> None:
     known = known_revisions()
     for revision in revisions:
         if revision is not None and revision not in known:
@@ -160,26 +162,26 @@ def _check_pages(connection: Connection) -> None:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
         is_small = pages * size <= _MAX_CHECKED_BYTES
-        said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() if is_small else "ok"
+        result = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() if is_small else "ok"
     except DBAPIError as error:
         if "malformed" not in str(error.orig):
             raise
-        said = str(error.orig)
-    if said != "ok":
-        raise Invalid(f"the store is damaged ({' '.join(str(said).split())}): restore a backup")
+        result = str(error.orig)
+    if result != "ok":
+        raise Invalid(f"the store is damaged ({' '.join(str(result).split())}): restore a backup")
 
 
 def _check_columns(connection: Connection) -> None:
     """Detects missing columns now, after manual changes or an interrupted migration."""
-    there = {tuple(row) for row in connection.exec_driver_sql(_COLUMNS[connection.dialect.name])}
-    needed = {(table.name, column.name) for table in SCHEMA.sorted_tables for column in table.c}
-    if absent := sorted(needed - there):
-        names = ", ".join(f"{table}.{column}" for table, column in absent[:3])
-        raise _misfit(revision_of(connection), f"{names} is missing")
+    existing = {tuple(row) for row in connection.exec_driver_sql(_COLUMNS[connection.dialect.name])}
+    expected = {(table.name, column.name) for table in SCHEMA.sorted_tables for column in table.c}
+    if missing := sorted(expected - existing):
+        names = ", ".join(f"{table}.{column}" for table, column in missing[:3])
+        raise _schema_mismatch(revision_of(connection), f"{names} is missing")
 
 
-def _misfit(revision: str | None, why: str) -> Invalid:
+def _schema_mismatch(revision: str | None, reason: str) -> Invalid:
     return Invalid(
-        f"the store says that it has schema {revision}, and is not like that ({why}): a migration "
-        "was broken off, or something else has changed it. Restore a backup"
+        f"the store says that it has schema {revision}, and is not like that ({reason}): a "
+        "migration was broken off, or something else has changed it. Restore a backup"
     )

@@ -20,7 +20,7 @@ from controlplane.access.model.users import User
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.scim import ScimDirectory, ScimGroup
 from controlplane.authorization import Actor
-from controlplane.platform.http.tokens import token_of
+from controlplane.platform.http.tokens import bearer_token
 from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
 from core.json_object import JsonObject
@@ -87,7 +87,7 @@ class ScimRoutes:
         return handle
 
     async def _authenticate(self, request: Request) -> Actor:
-        token = token_of(request.headers.get("authorization", ""))
+        token = bearer_token(request.headers.get("authorization", ""))
         if not token or token_kind(token) is not TokenKind.SERVICE_ACCOUNT:
             raise Unauthenticated(
                 "authenticate with a token of the directory's service account (tws_…)"

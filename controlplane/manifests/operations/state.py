@@ -61,7 +61,7 @@ class SpecReader:
         self, kind: AnyKind, row: DeclaredRow, values: Columns, *, with_secrets: bool
     ) -> Columns:
         """Returns the columns that the actor may read."""
-        concealed = kind.concealed(self._actor, row)
+        concealed = kind.hidden_fields(self._actor, row)
         all_columns = {**values, **(await self._secret_columns(kind, row) if with_secrets else {})}
         return {name: value for name, value in all_columns.items() if name not in concealed}
 

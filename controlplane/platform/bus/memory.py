@@ -12,13 +12,13 @@ class WakeQueue:
 
     def __init__(self) -> None:
         self._waiting: deque[Wake] = deque()
-        self._known: set[Wake] = set()
+        self._queued: set[Wake] = set()
         self._ready = asyncio.Event()
 
     def put(self, wake: Wake) -> None:
         """Adds a wake-up, unless it is already waiting."""
-        if wake not in self._known:
-            self._known.add(wake)
+        if wake not in self._queued:
+            self._queued.add(wake)
             self._waiting.append(wake)
             self._ready.set()
 
@@ -30,7 +30,7 @@ class WakeQueue:
             self._ready.clear()
             await self._ready.wait()
         wake = self._waiting.popleft()
-        self._known.discard(wake)
+        self._queued.discard(wake)
         return wake
 
 
@@ -46,20 +46,20 @@ class MemoryBus:
 
     def publish(self, topic: str, key: str = "") -> None:
         wake = (topic, key)
-        for place in (topic, wake):
-            for wakes in tuple(self._waiting.get(place, ())):
-                wakes.put(wake)
+        for subscription in (topic, wake):
+            for queue in tuple(self._waiting.get(subscription, ())):
+                queue.put(wake)
 
     def subscribe(self, *topics: str | Wake) -> WakeQueue:
-        wakes = WakeQueue()
-        for place in topics:
-            if not isinstance(place, str):
+        queue = WakeQueue()
+        for subscription in topics:
+            if not isinstance(subscription, str):
                 # Created before the set's own reference, so it is called after it.
-                finalize(wakes, self._forget, place).atexit = False
-            self._waiting.setdefault(place, WeakSet()).add(wakes)
-        return wakes
+                finalize(queue, self._drop_unused_key, subscription).atexit = False
+            self._waiting.setdefault(subscription, WeakSet()).add(queue)
+        return queue
 
-    def _forget(self, place: Wake) -> None:
+    def _drop_unused_key(self, subscription: Wake) -> None:
         """Keys come from outside: nothing is kept for a key without subscribers."""
-        if not self._waiting.get(place):
-            self._waiting.pop(place, None)
+        if not self._waiting.get(subscription):
+            self._waiting.pop(subscription, None)

@@ -41,36 +41,36 @@ class RedisBus:
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._url, self._clock = url, clock
-        self._me = secrets.token_hex(8)
+        self._process_id = secrets.token_hex(8)
         self._local = MemoryBus()
-        self._redis = Redis.from_pool(pool(url, _ANSWER_SECONDS))
+        self._redis = Redis.from_pool(connection_pool(url, _ANSWER_SECONDS))
         self._outgoing: deque[Wake] = deque(maxlen=_MAX_QUEUED)
-        self._known: set[Wake] = set()
+        self._queued: set[Wake] = set()
         self._ready = asyncio.Event()
-        self._away: bool | None = None
+        self._is_unreachable: bool | None = None
         self.tasks = Tasks("bus")
 
     def start(self) -> None:
         """Starts sending and receiving; Redis may still be unreachable."""
-        self.tasks.forever("hear", self._hear())
+        self.tasks.forever("hear", self._receive())
         self.tasks.forever("send", self._send())
         self.tasks.forever("sweep", self._sweep())
 
     async def stop(self) -> None:
         """Sends pending wake-ups, if Redis accepts them, and stops."""
         with contextlib.suppress(*_LIBRARY_ERRORS):
-            await self._send_waiting()
+            await self._send_queue()
         await self.tasks.stop()
         await self._redis.aclose()
 
     def publish(self, topic: str, key: str = "") -> None:
         self._local.publish(topic, key)
         wake = (topic, key)
-        if wake in self._known:
+        if wake in self._queued:
             return
         if len(self._outgoing) == _MAX_QUEUED:
-            self._known.discard(self._outgoing[0])
-        self._known.add(wake)
+            self._queued.discard(self._outgoing[0])
+        self._queued.add(wake)
         self._outgoing.append(wake)
         self._ready.set()
 
@@ -82,64 +82,64 @@ class RedisBus:
             await self._ready.wait()
             self._ready.clear()
             try:
-                await self._send_waiting()
+                await self._send_queue()
             except _LIBRARY_ERRORS:
                 # Others receive `LOST_WAKES` instead of all pending wake-ups.
-                self._forget_waiting()
+                self._drop_queue()
                 await self._clock.sleep(_LISTEN_SECONDS)
                 self.publish(LOST_WAKES)
 
-    async def _send_waiting(self) -> None:
+    async def _send_queue(self) -> None:
         while self._outgoing:
-            some = [self._outgoing[i] for i in range(min(_WAKES_A_MESSAGE, len(self._outgoing)))]
-            for wake in some:
+            batch = [self._outgoing[i] for i in range(min(_WAKES_A_MESSAGE, len(self._outgoing)))]
+            for wake in batch:
                 self._outgoing.popleft()
-                self._known.discard(wake)
-            await self._redis.publish(CHANNEL, orjson.dumps([self._me, some]))
+                self._queued.discard(wake)
+            await self._redis.publish(CHANNEL, orjson.dumps([self._process_id, batch]))
 
-    def _forget_waiting(self) -> None:
+    def _drop_queue(self) -> None:
         self._outgoing.clear()
-        self._known.clear()
+        self._queued.clear()
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         while True:
             with contextlib.suppress(*_LIBRARY_ERRORS):
-                async with self._subscribed() as news:
-                    self._say(away=False)
-                    await self._hear_from(news)
-            self._say(away=True)
+                async with self._subscribed() as subscription:
+                    self._set_unreachable(unreachable=False)
+                    await self._receive_messages(subscription)
+            self._set_unreachable(unreachable=True)
             await self._clock.sleep(_LISTEN_SECONDS / 2)
 
-    async def _hear_from(self, news: PubSub) -> None:
+    async def _receive_messages(self, subscription: PubSub) -> None:
         """Receives messages. Pings a silent server, so that a lost one is noticed."""
-        asked = False
+        is_pinged = False
         while True:
-            message = await news.get_message(timeout=_LISTEN_SECONDS)
+            message = await subscription.get_message(timeout=_LISTEN_SECONDS)
             if message is None:
-                if asked:
+                if is_pinged:
                     raise TimeoutError
-                await news.ping()
-                asked = True
+                await subscription.ping()
+                is_pinged = True
                 continue
-            asked = False
+            is_pinged = False
             if message["type"] == "message":
-                self._take(message["data"])
+                self._handle_message(message["data"])
 
     @contextlib.asynccontextmanager
     async def _subscribed(self) -> AsyncGenerator[PubSub, None]:
-        client = Redis.from_pool(pool(self._url, None))
-        news = client.pubsub()
+        client = Redis.from_pool(connection_pool(self._url, None))
+        subscription = client.pubsub()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await news.subscribe(CHANNEL)
-                await news.get_message(timeout=_ANSWER_SECONDS)
-            yield news
+                await subscription.subscribe(CHANNEL)
+                await subscription.get_message(timeout=_ANSWER_SECONDS)
+            yield subscription
         finally:
-            await news.aclose()
+            await subscription.aclose()
             await client.aclose()
 
-    def _take(self, data: bytes) -> None:
-        wakes = _read(data, self._me)
+    def _handle_message(self, data: bytes) -> None:
+        wakes = _parse_message(data, self._process_id)
         if wakes is None:
             log.error("ignored a message from Redis: unknown format", size=len(data))
             return
@@ -149,35 +149,35 @@ class RedisBus:
     async def _sweep(self) -> None:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
-            if self._away:
+            if self._is_unreachable:
                 self._local.publish(LOST_WAKES)
 
-    def _say(self, *, away: bool) -> None:
-        if away == self._away:
+    def _set_unreachable(self, *, unreachable: bool) -> None:
+        if unreachable == self._is_unreachable:
             return
-        if away:
+        if unreachable:
             log.warning("Redis is unreachable: changes by other replicas are found by sweeps only")
-        elif self._away is not None:
+        elif self._is_unreachable is not None:
             log.info("Redis is reachable again")
-        self._away = away
+        self._is_unreachable = unreachable
         self._local.publish(LOST_WAKES)
 
 
-def _read(data: bytes, me: str) -> list[Wake] | None:
+def _parse_message(data: bytes, own_id: str) -> list[Wake] | None:
     """Returns the wake-ups of a message, except this process' own; None: invalid message."""
     if len(data) > _MESSAGE_BYTES:
         return None
     try:
         sender, wakes = orjson.loads(data)
-        found = [(topic, key) for topic, key in wakes]
+        parsed = [(topic, key) for topic, key in wakes]
     except (ValueError, TypeError):
         return None
-    if not all(isinstance(text, str) for wake in found for text in wake):
+    if not all(isinstance(text, str) for wake in parsed for text in wake):
         return None
-    return [] if sender == me else found
+    return [] if sender == own_id else parsed
 
 
-def pool(url: str, seconds: float | None) -> BlockingConnectionPool:
+def connection_pool(url: str, seconds: float | None) -> BlockingConnectionPool:
     """Creates connections that fail after `seconds` (None: never) instead of retrying for long."""
     options: dict[str, object] = {"socket_timeout": seconds, "timeout": _ANSWER_SECONDS}
     return BlockingConnectionPool.from_url(

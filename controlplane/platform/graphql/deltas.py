@@ -31,21 +31,23 @@ async def deltas(
     of the bus, the changes since the last one come, some of them again. LimitExceeded: too many.
     """
     context = info.context
-    complete = context[Clock].now()
+    complete_until = context[Clock].now()
     wakes = context[Bus].subscribe(topic if id is None else (topic, id), LOST_WAKES)
     await context.recheck()
     keys = await _missed_keys(info, ResourceKind(topic), id, since, load)
-    shown = {*keys, *([id] if id is not None else [])}
-    async for key in _missed_then_new(keys, _woken(context, topic, id, complete, wakes)):
+    delivered = {*keys, *([id] if id is not None else [])}
+    async for key in _missed_then_new(
+        keys, _changed_keys(context, topic, id, complete_until, wakes)
+    ):
         try:
             async with context.backend.read_slots:
                 await context.recheck()
                 payload = await load(info, key)
-            shown.add(key)
+            delivered.add(key)
         except NotFound:
-            if key not in shown and context.actor.policy.visible(ResourceKind(topic)):
+            if key not in delivered and context.actor.policy.visible(ResourceKind(topic)):
                 continue
-            shown.discard(key)
+            delivered.discard(key)
             payload = None
         yield make(id=strawberry.ID(key), payload=payload, at=context[Clock].now())
 
@@ -59,20 +61,24 @@ async def _missed_then_new(
         yield key
 
 
-async def _woken(
-    context: Context, topic: str, id: str | None, complete: datetime, wakes: AsyncIterator[Wake]
+async def _changed_keys(
+    context: Context,
+    topic: str,
+    id: str | None,
+    complete_until: datetime,
+    wakes: AsyncIterator[Wake],
 ) -> AsyncGenerator[str, None]:
     """Yields the keys of wakes, and after a gap those that changed since the last one.
 
     `complete`: no change before this time is missing.
     """
-    async for woken, key in wakes:
-        if woken != LOST_WAKES:
+    async for wake_topic, key in wakes:
+        if wake_topic != LOST_WAKES:
             yield key
         elif id is not None:
             yield id
         else:
-            since, complete = complete, context[Clock].now()
+            since, complete_until = complete_until, context[Clock].now()
             await context.recheck()
             feed, kind = context[ChangeFeed], ResourceKind(topic)
             for changed in await feed.changed_since(context.actor, kind, since):
@@ -88,13 +94,13 @@ async def _missed_keys(
 ) -> Sequence[str]:
     """Returns the missed keys. NotFound: the requested resource does not and did not exist."""
     context = info.context
-    search = context[ChangeFeed]
+    feed = context[ChangeFeed]
     if id is None:
-        return await search.changed_since(context.actor, kind, since) if since else ()
+        return await feed.changed_since(context.actor, kind, since) if since else ()
     try:
         async with context.backend.read_slots:
             await load(info, id)
     except NotFound:
-        if since is None or id not in await search.changed_since(context.actor, kind, since):
+        if since is None or id not in await feed.changed_since(context.actor, kind, since):
             raise
     return [id] if since else ()

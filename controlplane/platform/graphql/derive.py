@@ -77,12 +77,12 @@ class Output(Generic[M]):
         """
         if not cls.__missing__ <= related.keys():
             raise TypeError(f"{cls.__name__} needs {', '.join(cls.__missing__ - related.keys())}")
-        made = cls.__new__(cls)
-        values = made.__dict__
+        instance = cls.__new__(cls)
+        values = instance.__dict__
         values.update(cls.__copied__(row))
         values.update(related)
         values[_ROW] = row
-        return made
+        return instance
 
     def __getattr__(self, name: str) -> object:
         convert = self.__converted__.get(name)
@@ -155,16 +155,16 @@ def output(
     def decorate(kind: type[T]) -> type[T]:
         base: Any = next((base for base in kind.__bases__ if hasattr(base, "__sources__")), None)
         inherited = column_names(base.__model__) if base else ()
-        shown = _shown_fields(model, rename or {}, {*hide, *inherited}, only)
-        declared, reads, resolved = _declared(kind), _take_computed(kind), _resolvers(kind)
+        sources_by_name = _shown_fields(model, rename or {}, {*hide, *inherited}, only)
+        declared, reads, resolved = _own_annotations(kind), _take_computed(kind), _resolvers(kind)
         paths: dict[str, str] = {}
         annotations: dict[str, object] = {}
-        for published, source in shown.items():
+        for published, source in sources_by_name.items():
             if published in reads or published in resolved:
                 continue
             form = _Published(declared.pop(published, None), None)
             if form.annotation is None:
-                form = _published(published, source.hint, is_input=False)
+                form = _published_form(published, source.hint, is_input=False)
             if published in nullable:
                 form = _Published(form.annotation | None, _null_if_empty(form.convert))
             annotations[published] = form.annotation
@@ -173,19 +173,30 @@ def output(
             else:
                 reads[published] = _read_path(source.path, form.convert)
         kind.__annotations__ = annotations | declared
-        made: Any = strawberry.type(kind, name=name)
-        own = [member for member in fields(made) if member.name in declared.keys() - reads.keys()]
-        missing = {member.name for member in own if member.init and _has_no_default(member)}
-        reads |= {member.name: _new(member) for member in own if _has_factory(member)}
-        copy, sources = _copier(paths), {key: source.origin for key, source in shown.items()}
+        derived: Any = strawberry.type(kind, name=name)
+        declared_fields = [
+            member for member in fields(derived) if member.name in declared.keys() - reads.keys()
+        ]
+        missing = {
+            member.name for member in declared_fields if member.init and _has_no_default(member)
+        }
+        reads |= {
+            member.name: _default_maker(member)
+            for member in declared_fields
+            if _has_factory(member)
+        }
+        copy, sources = (
+            _field_reader(paths),
+            {key: source.origin for key, source in sources_by_name.items()},
+        )
         if base:
-            copy, reads = _joined(base.__copied__, copy), base.__converted__ | reads
+            copy, reads = _concatenated(base.__copied__, copy), base.__converted__ | reads
             missing, sources = missing | base.__missing__, base.__sources__ | sources
-        made.__model__, made.__sources__ = model, sources
-        made.__copied__, made.__converted__ = staticmethod(copy), reads
-        made.__missing__ = frozenset(missing - {*paths, *reads})
-        _OUTPUTS[model] = made
-        return made
+        derived.__model__, derived.__sources__ = model, sources
+        derived.__copied__, derived.__converted__ = staticmethod(copy), reads
+        derived.__missing__ = frozenset(missing - {*paths, *reads})
+        _OUTPUTS[model] = derived
+        return derived
 
     return decorate
 
@@ -206,20 +217,26 @@ def draft(
     """
 
     def decorate(kind: type[T]) -> type[T]:
-        shown = _shown_fields(model, rename or {}, hide, only)
-        declared = _declared(kind)
+        sources_by_name = _shown_fields(model, rename or {}, hide, only)
+        declared = _own_annotations(kind)
         annotations: dict[str, object] = {}
         changes: dict[str, _Assignment] = {}
-        for published, source in shown.items():
-            own = declared.pop(published, None)
+        for published, source in sources_by_name.items():
+            declared_hint = declared.pop(published, None)
             # A declared text is a text, not an ID: it has no name here.
-            form = _published("" if own else published, own or source.hint, is_input=True)
-            if own is not None and _has(source.hint, _MAPPINGS):
-                convert = _to_mapping(published, own, source.hint) or form.convert
+            form = _published_form(
+                "" if declared_hint else published, declared_hint or source.hint, is_input=True
+            )
+            if declared_hint is not None and _is_generic(source.hint, _MAPPINGS):
+                convert = _to_mapping(published, declared_hint, source.hint) or form.convert
                 form = _Published(form.annotation, convert)
-            elif form.convert and _has(source.hint, (tuple,)) and _has(own, (list,)):
+            elif (
+                form.convert
+                and _is_generic(source.hint, (tuple,))
+                and _is_generic(declared_hint, (list,))
+            ):
                 form = _Published(form.annotation, partial(_as_tuple, form.convert))
-            if own is None and source.has_default:
+            if declared_hint is None and source.has_default:
                 default = source.default if publish_defaults else None
                 if default is None:
                     form = _Published(form.annotation | None, form.convert)
@@ -230,11 +247,11 @@ def draft(
             )
             changes[published] = _Assignment(source.member.name, form.convert, takes_null)
         kind.__annotations__ = annotations | declared
-        made: Any = strawberry.input(kind)
-        made.__changes__, made.__model__ = changes, model
-        made.__sources__ = {key: source.origin for key, source in shown.items()}
-        _INPUTS[model] = made
-        return made
+        derived: Any = strawberry.input(kind)
+        derived.__changes__, derived.__model__ = changes, model
+        derived.__sources__ = {key: source.origin for key, source in sources_by_name.items()}
+        _INPUTS[model] = derived
+        return derived
 
     return decorate
 
@@ -243,7 +260,7 @@ def argument_type(name: str, hint: object) -> object:
     """Returns the published type of an operation's argument. TypeError: it would need a conversion,
     or has no published form.
     """
-    form = _published(name, hint, is_input=True)
+    form = _published_form(name, hint, is_input=True)
     if form.convert is not None:
         raise TypeError(f"{name}: {hint} has another published form; write the resolver")
     return form.annotation
@@ -287,7 +304,7 @@ class _Published(NamedTuple):
     convert: Convert | None
 
 
-def _declared(kind: type) -> dict[str, object]:
+def _own_annotations(kind: type) -> dict[str, object]:
     return dict(kind.__dict__.get("__annotations__", {}))
 
 
@@ -302,13 +319,15 @@ def _resolvers(kind: type) -> set[str]:
 
 def _take_computed(kind: type) -> dict[str, Convert]:
     """Removes the computed fields from a class and returns them by name."""
-    found = {name: value for name, value in vars(kind).items() if isinstance(value, _Computed)}
-    for name in found:
+    computed_fields = {
+        name: value for name, value in vars(kind).items() if isinstance(value, _Computed)
+    }
+    for name in computed_fields:
         delattr(kind, name)
-    return {name: value.read for name, value in found.items()}
+    return {name: value.read for name, value in computed_fields.items()}
 
 
-def _copier(paths: Mapping[str, str]) -> Convert:
+def _field_reader(paths: Mapping[str, str]) -> Convert:
     """Returns a function that reads the values at paths of a row by name."""
     if not paths:
         return lambda _row: ()
@@ -322,11 +341,11 @@ def _read_path(path: str, convert: Convert) -> Convert:
     return lambda row: convert(get(row))
 
 
-def _joined(first: Convert, second: Convert) -> Convert:
+def _concatenated(first: Convert, second: Convert) -> Convert:
     return lambda row: chain(first(row), second(row))
 
 
-def _new(member: Field[Any]) -> Convert:
+def _default_maker(member: Field[Any]) -> Convert:
     """Returns a function that makes the default of a field, independent of the row."""
     make: Any = member.default_factory
     return lambda _row: make()
@@ -345,9 +364,9 @@ def _shown_fields(
 ) -> dict[str, _Source]:
     """Returns the sources of all published fields, in the order of the dataclass."""
     published = {target: name for name, target in rename.items()}
-    strange = {*hide, *only, *published} - set(column_names(model))
-    if strange:
-        raise TypeError(f"{model.__name__} has no fields {', '.join(sorted(strange))}")
+    unknown = {*hide, *only, *published} - set(column_names(model))
+    if unknown:
+        raise TypeError(f"{model.__name__} has no fields {', '.join(sorted(unknown))}")
     return {
         published.get(member.name, member.name): _Source(
             path, owner, member, get_type_hints(owner)[member.name]
@@ -357,17 +376,17 @@ def _shown_fields(
     }
 
 
-def _published(name: str, hint: Any, *, is_input: bool) -> "_Published":
+def _published_form(name: str, hint: Any, *, is_input: bool) -> "_Published":
     """Returns the published form of a type hint. TypeError: it has none."""
     origin, inner = get_origin(hint), [of for of in get_args(hint) if of is not NoneType]
     if origin in (UnionType, Union) and len(inner) == 1:
-        form = _published(name, inner[0], is_input=is_input)
+        form = _published_form(name, inner[0], is_input=is_input)
         convert = None if form.convert is None else _unless_none(form.convert)
         return _Published(form.annotation | None, convert)
     if origin in _LISTS:
-        form = _published(name.removesuffix("s"), inner[0], is_input=is_input)
+        form = _published_form(name.removesuffix("s"), inner[0], is_input=is_input)
         collect = origin if is_input and origin in (tuple, frozenset) else list
-        return _Published(list[form.annotation], _of_each(form.convert, collect))
+        return _Published(list[form.annotation], _convert_list(form.convert, collect))
     if form := _input_form(hint) if is_input else _output_form(hint):
         return form
     if origin in _MAPPINGS:
@@ -407,11 +426,11 @@ def _null_if_empty(convert: Convert | None) -> Convert:
     return _unless_none(convert, empty=True)
 
 
-def _of_each(convert: Convert | None, collect: Convert) -> Convert:
-    return collect if convert is None else partial(_converted, convert, collect)
+def _convert_list(convert: Convert | None, collect: Convert) -> Convert:
+    return collect if convert is None else partial(_convert_each, convert, collect)
 
 
-def _converted(convert: Convert, collect: Convert, values: Iterable[Any]) -> object:
+def _convert_each(convert: Convert, collect: Convert, values: Iterable[Any]) -> object:
     return collect([convert(value) for value in values])
 
 
@@ -424,7 +443,7 @@ def _to_mapping(published: str, own: Any, hint: Any) -> Convert | None:
     if Json in (own, *get_args(own)):
         is_text = Mapping[str, str] in (hint, *get_args(hint))
         return partial(json_strings if is_text else json_object, field=to_camel_case(published))
-    return values_by_name if _has(own, (list,)) else None
+    return values_by_name if _is_generic(own, (list,)) else None
 
 
 def _input_default(value: Any) -> object:
@@ -438,6 +457,6 @@ def _is_optional(hint: Any) -> bool:
     return NoneType in get_args(hint)
 
 
-def _has(hint: Any, origins: Collection[Any]) -> bool:
+def _is_generic(hint: Any, origins: Collection[Any]) -> bool:
     """Tells whether a hint, or one of its alternatives, is of one of these generic types."""
     return any(get_origin(part) in origins for part in (hint, *get_args(hint)))

@@ -103,14 +103,16 @@ def _describe_fields(
         if definition is None:
             continue
         name = definition.python_name
-        own = reader.of_member(origin, name) or _of_source(reader, origin, name, published)
-        docstring, arguments = split(own)
+        documented = reader.of_member(origin, name) or _source_docstring(
+            reader, origin, name, published
+        )
+        docstring, arguments = split(documented)
         published.description = published.description or docstring or FIELDS.get(name)
         if isinstance(published, GraphQLField):
             _describe_arguments(published, arguments)
 
 
-def _of_source(
+def _source_docstring(
     reader: "DocstringReader", origin: type, name: str, published: GraphQLField | GraphQLInputField
 ) -> str:
     """Returns the docstring of the field from which a published field is derived.
@@ -118,17 +120,17 @@ def _of_source(
     The published word for None is null, and for empty text as well if the field is nullable.
     """
     source = getattr(origin, "__sources__", {}).get(name)
-    found = reader.of_member(*source) if source else ""
+    docstring = reader.of_member(*source) if source else ""
     is_nullable = not isinstance(published.type, GraphQLNonNull)
-    return (_NONE_OR_EMPTY if is_nullable else _NONE).sub("Null", found)
+    return (_NONE_OR_EMPTY if is_nullable else _NONE).sub("Null", docstring)
 
 
 def _describe_arguments(published: GraphQLField, described: Mapping[str, str]) -> None:
     for argument in published.args.values():
         definition = argument.extensions.get(_DEFINITION)
         name = definition.python_name if definition is not None else ""
-        own = described.get(name) or argument.description
-        argument.description = own or _common_description(name, argument)
+        description = described.get(name) or argument.description
+        argument.description = description or _common_description(name, argument)
 
 
 def _common_description(name: str, argument: GraphQLArgument) -> str | None:
@@ -142,11 +144,13 @@ def split(docstring: str) -> tuple[str, dict[str, str]]:
     """Splits a cleaned docstring into the description and its arguments' by name."""
     head, *sections = _ARGUMENTS.split(docstring, maxsplit=1)
     _, *parts = _ARGUMENT.split(sections[0]) if sections else ("",)
-    arguments = {name: _unwrapped(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
-    return _unwrapped(head), arguments
+    arguments = {
+        name: _join_lines(text) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+    return _join_lines(head), arguments
 
 
-def _unwrapped(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Joins the lines of each paragraph: clients wrap them to their own width."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
@@ -160,22 +164,22 @@ class DocstringReader:
 
     def of_class(self, origin: type) -> str:
         """Returns the docstring of a class, or else of its nearest base class that has one."""
-        found = (split(self._find(base).docstring)[0] for base in origin.__mro__)
-        return next((docstring for docstring in found if docstring), "")
+        docstrings = (split(self._find(base).docstring)[0] for base in origin.__mro__)
+        return next((docstring for docstring in docstrings if docstring), "")
 
     def of_member(self, origin: type, name: str) -> str:
         """Returns the docstring of a field or method, of the nearest base class that has one."""
-        found = (self._find(base).members.get(name) for base in origin.__mro__)
-        return next((docstring for docstring in found if docstring), "")
+        docstrings = (self._find(base).members.get(name) for base in origin.__mro__)
+        return next((docstring for docstring in docstrings if docstring), "")
 
     def _find(self, origin: type) -> Documented:
         module = origin.__module__
         if module not in self._modules:
-            self._modules[module] = _read(module)
+            self._modules[module] = _read_classes(module)
         return self._modules[module].get(origin.__name__, Documented())
 
 
-def _read(module: str) -> dict[str, Documented]:
+def _read_classes(module: str) -> dict[str, Documented]:
     """Reads the classes of a module. An installation without sources has no descriptions."""
     if module == "builtins":
         return {}
@@ -185,22 +189,22 @@ def _read(module: str) -> dict[str, Documented]:
         return {}
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     return {
-        node.name: Documented(ast.get_docstring(node) or "", dict(_members(node)))
+        node.name: Documented(ast.get_docstring(node) or "", dict(_member_docstrings(node)))
         for node in classes
     }
 
 
-def _members(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for statement, below in zip(node.body, [*node.body[1:], None], strict=True):
+def _member_docstrings(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield statement.name, ast.get_docstring(statement) or ""
         elif isinstance(statement, ast.AnnAssign | ast.Assign):
             targets: list[Any] = getattr(statement, "targets", [getattr(statement, "target", None)])
-            if isinstance(targets[0], ast.Name) and (docstring := _literal(below)):
+            if isinstance(targets[0], ast.Name) and (docstring := _string_literal(following)):
                 yield targets[0].id, docstring
 
 
-def _literal(statement: ast.stmt | None) -> str:
+def _string_literal(statement: ast.stmt | None) -> str:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         value = statement.value.value
         return inspect.cleandoc(value) if isinstance(value, str) else ""

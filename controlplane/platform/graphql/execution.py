@@ -63,7 +63,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         position_context: Any,
     ) -> Any:
         """Returns the completed fields of an object, or an awaitable of them."""
-        plan = self._planned(parent_type, grouped_field_set)
+        plan = self._cached_plan(parent_type, grouped_field_set)
         complete = super().execute_fields
         if plan.quick is None or position_context is not None:
             return complete(parent_type, source_value, path, grouped_field_set, position_context)
@@ -75,34 +75,36 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
             return done
         rest = complete(parent_type, source_value, path, plan.others, position_context)
         if self.is_awaitable(rest):
-            return _merged_later(rest, done, grouped_field_set)
-        return _merged(cast("JsonObject", rest), done, grouped_field_set)
+            return _merge_when_complete(rest, done, grouped_field_set)
+        return _merge_in_order(cast("JsonObject", rest), done, grouped_field_set)
 
-    def _planned(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
+    def _cached_plan(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
         plans: dict[int, SelectionPlan] = self.__dict__.setdefault("_plans", {})
         plan = plans.get(id(fields))
         if plan is None:
-            plan = plans[id(fields)] = self._plan(parent, fields)
+            plan = plans[id(fields)] = self._make_plan(parent, fields)
         return plan
 
-    def _plan(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
+    def _make_plan(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
         if self.middleware_manager is not None and self.middleware_manager.middlewares:
             return SelectionPlan(fields, None, fields)
         quick: list[tuple[str, str, Complete]] = []
         others: Fields = {}
         for key, details in fields.items():
             try:
-                quick.append((key, *self._attribute(parent, details)))
+                quick.append((key, *self._attribute_and_completion(parent, details)))
             except _Unusual:
                 others[key] = details
-        return SelectionPlan(fields, _object(quick) if quick else None, others)
+        return SelectionPlan(fields, _object_completion(quick) if quick else None, others)
 
-    def _attribute(self, parent: GraphQLObjectType, details: list[FieldDetails]) -> Any:
+    def _attribute_and_completion(
+        self, parent: GraphQLObjectType, details: list[FieldDetails]
+    ) -> Any:
         """Returns the attribute of a field and the completion of its values."""
         name = details[0].node.name.value
         if name == "__typename":
             # Clients with a cache select it on every object.
-            return "__class__", _constant(parent.name)
+            return "__class__", _constant_completion(parent.name)
         field = self.schema.get_field(parent, name)
         attribute = _plain_attribute(field)
         if field is None or attribute is None:
@@ -111,27 +113,27 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
 
     def _completion(self, kind: Any, details: list[FieldDetails]) -> Complete:
         if isinstance(kind, GraphQLNonNull):
-            return self._value(kind.of_type, details)
-        return _nullable(self._value(kind, details))
+            return self._value_completion(kind.of_type, details)
+        return _nullable_completion(self._value_completion(kind, details))
 
-    def _value(self, kind: Any, details: list[FieldDetails]) -> Complete:
+    def _value_completion(self, kind: Any, details: list[FieldDetails]) -> Complete:
         if isinstance(kind, (GraphQLScalarType, GraphQLEnumType)):
-            return _leaf(kind)
+            return _leaf_completion(kind)
         if isinstance(kind, GraphQLList):
-            return _list(self._completion(kind.of_type, details))
+            return _list_completion(self._completion(kind.of_type, details))
         if isinstance(kind, GraphQLObjectType) and kind.is_type_of is None:
-            return self._nested(kind, details)
+            return self._nested_completion(kind, details)
         raise _Unusual
 
-    def _nested(self, kind: GraphQLObjectType, details: list[FieldDetails]) -> Complete:
+    def _nested_completion(self, kind: GraphQLObjectType, details: list[FieldDetails]) -> Complete:
         collected = self.collect_subfields(kind, details)
-        plan = self._planned(kind, collected.grouped_field_set)
+        plan = self._cached_plan(kind, collected.grouped_field_set)
         if plan.others or plan.quick is None:
             raise _Unusual
         return plan.quick
 
 
-def _constant(value: str) -> Complete:
+def _constant_completion(value: str) -> Complete:
     return lambda _: value
 
 
@@ -139,12 +141,12 @@ def _plain_attribute(field: GraphQLField | None) -> str | None:
     """Returns the attribute that a field reads, if it does nothing else."""
     if field is None or field.args:
         return None
-    known = field.extensions.get("strawberry-definition")
-    is_plain = isinstance(known, StrawberryField) and known.is_basic_field
-    return known.python_name if is_plain else None
+    definition = field.extensions.get("strawberry-definition")
+    is_plain = isinstance(definition, StrawberryField) and definition.is_basic_field
+    return definition.python_name if is_plain else None
 
 
-def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
+def _object_completion(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     keys, attributes, completions = zip(*fields, strict=True)
     if len(keys) == 1:
         key, get, complete = keys[0], attrgetter(attributes[0]), completions[0]
@@ -153,18 +155,18 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     # Types whose values need no conversion: after one check, a whole object is one call into C.
     same = [getattr(completion, "same", frozenset()) for completion in completions]
     changed = [(i, completion) for i, completion in enumerate(completions) if not same[i]]
-    known: set[tuple[type, ...]] = set()
+    verified_types: set[tuple[type, ...]] = set()
 
     def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> JsonObject:
         done = {key: complete(value) for key, complete, value in zip(keys, completions, values)}  # noqa: B905
-        if all(types[i] in ok for i, ok in enumerate(same) if ok):
-            known.add(types)
+        if all(types[i] in unchanged for i, unchanged in enumerate(same) if unchanged):
+            verified_types.add(types)
         return done
 
     def complete(source: Any) -> JsonObject:
         values = get(source)
         types = tuple(map(type, values))
-        if types not in known:
+        if types not in verified_types:
             return complete_all(values, types)
         done = dict(zip(keys, values))  # noqa: B905 - equal lengths by construction
         for i, change in changed:
@@ -174,7 +176,7 @@ def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     return complete
 
 
-def _list(inner: Complete) -> Complete:
+def _list_completion(inner: Complete) -> Complete:
     def complete(value: Any) -> list[Any]:
         if type(value) is not list and type(value) is not tuple:
             raise _Unusual
@@ -183,7 +185,7 @@ def _list(inner: Complete) -> Complete:
     return complete
 
 
-def _nullable(inner: Complete) -> Complete:
+def _nullable_completion(inner: Complete) -> Complete:
     def complete(value: Any) -> object:
         return None if value is None else inner(value)
 
@@ -193,7 +195,7 @@ def _nullable(inner: Complete) -> Complete:
     return complete
 
 
-def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
+def _leaf_completion(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
     """Coerces like the type; values of `same` types stay as they are."""
     coerce = kind.coerce_output_value
     same = _UNCHANGED_TYPES.get(kind.name, frozenset())
@@ -209,13 +211,13 @@ def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
     if same:
         complete.same = same  # ty: ignore[missing-attribute]
     elif kind.name in _CHECKED:
-        return _checked(*_CHECKED[kind.name])
+        return _checked_completion(*_CHECKED[kind.name])
     return complete
 
 
-def _checked(kind: type, is_right: Callable[[Any], bool]) -> Complete:
+def _checked_completion(kind: type, is_valid: Callable[[Any], bool]) -> Complete:
     def complete(value: Any) -> Any:
-        if type(value) is not kind or not is_right(value):
+        if type(value) is not kind or not is_valid(value):
             raise _Unusual
         return value
 
@@ -237,10 +239,10 @@ _CHECKED: dict[str, tuple[type, Callable[[Any], bool]]] = {
 }
 
 
-def _merged(rest: JsonObject, done: JsonObject, order: Iterable[str]) -> JsonObject:
-    found = {**rest, **done}
-    return {key: found[key] for key in order if key in found}
+def _merge_in_order(others: JsonObject, quick: JsonObject, order: Iterable[str]) -> JsonObject:
+    merged = {**others, **quick}
+    return {key: merged[key] for key in order if key in merged}
 
 
-async def _merged_later(rest: Any, done: JsonObject, order: Iterable[str]) -> JsonObject:
-    return _merged(await rest, done, order)
+async def _merge_when_complete(others: Any, quick: JsonObject, order: Iterable[str]) -> JsonObject:
+    return _merge_in_order(await others, quick, order)

@@ -38,11 +38,11 @@ _MESSAGES = tuple(
 
 def without_input(message: str) -> str:
     """Returns a message of graphql-core as `NAME.PATH: reason`, without the value it found."""
-    place = ""
+    path = ""
     if variable := _VARIABLE.match(message):
-        place = f"{variable['name']}{variable['path'] or ''}: "
+        path = f"{variable['name']}{variable['path'] or ''}: "
         message = message[variable.end() :]
     for pattern, text in _MESSAGES:
-        if found := pattern.match(message):
-            return f"{place}{found.expand(text)}{message[found.end() :]}"
-    return f"{place}{message}"
+        if match := pattern.match(message):
+            return f"{path}{match.expand(text)}{message[match.end() :]}"
+    return f"{path}{message}"

@@ -14,8 +14,8 @@ def json_object(value: JsonValue, field: str) -> JsonObject:
 
 
 def json_strings(value: JsonValue, field: str) -> dict[str, str]:
-    given = {} if value is None else json_object(value, field)
-    return {str(name): str(word) for name, word in given.items()}
+    texts = {} if value is None else json_object(value, field)
+    return {str(name): str(text) for name, text in texts.items()}
 
 
 class NamedValue(Protocol):

@@ -111,10 +111,10 @@ class DocumentSize:
         """Returns the size of a selection set, `nested` levels below its definition."""
         if nested > _MAX_NESTING:
             raise Invalid(f"selections are nested deeper than {_MAX_NESTING} levels")
-        weight = _EMPTY
+        size = _EMPTY
         for selection in selections.selections:
-            weight = weight.plus(self._of_selection(selection, nested + 1))
-        return weight
+            size = size.plus(self._of_selection(selection, nested + 1))
+        return size
 
     def _of_selection(self, node: SelectionNode, nested: int) -> SelectionSize:
         if isinstance(node, FragmentSpreadNode):
@@ -130,17 +130,17 @@ class DocumentSize:
     def _of_fragment(self, name: str, nested: int) -> SelectionSize:
         """Returns the size of a fragment. Validation rejects unknown ones, which count as empty."""
         if name in self._measured:
-            weight = self._measured[name]
-            if weight is None:
+            size = self._measured[name]
+            if size is None:
                 raise Invalid(f"fragment {name} contains itself")
-            return weight
+            return size
         fragment = self._fragments.get(name)
         if fragment is None:
             return _EMPTY
         self._measured[name] = None
-        weight = self.measure(fragment.selection_set, nested + 1)
-        self._measured[name] = weight
-        return weight
+        size = self.measure(fragment.selection_set, nested + 1)
+        self._measured[name] = size
+        return size
 
 
 class StorableStrings(ASTValidationRule):
@@ -163,7 +163,7 @@ def check_values(value: JsonValue, field: str) -> None:
             raise Invalid(f"more than {MAX_VALUES:,} values", field=field)
         for item in level:
             _check_string(item, field)
-        level = [inner for item in level for inner in _children(item)]
+        level = [inner for item in level for inner in _child_values(item)]
 
 
 def _check_string(value: JsonValue, field: str) -> None:
@@ -171,20 +171,20 @@ def _check_string(value: JsonValue, field: str) -> None:
         raise Invalid("must not contain NUL characters or lone surrogates", field=field)
 
 
-def _children(value: object) -> list[object]:
+def _child_values(value: object) -> list[object]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list) else []
 
 
-def _check_size(weight: SelectionSize) -> None:
-    if weight.depth > MAX_DEPTH:
+def _check_size(size: SelectionSize) -> None:
+    if size.depth > MAX_DEPTH:
         raise Invalid(
-            f"the depth of the query is {weight.depth}, {MAX_DEPTH} at most; select fewer levels"
+            f"the depth of the query is {size.depth}, {MAX_DEPTH} at most; select fewer levels"
         )
-    if weight.aliases > MAX_ALIASES:
-        raise Invalid(f"the query has {weight.aliases} aliases, {MAX_ALIASES} at most")
-    if weight.fields > MAX_FIELDS:
+    if size.aliases > MAX_ALIASES:
+        raise Invalid(f"the query has {size.aliases} aliases, {MAX_ALIASES} at most")
+    if size.fields > MAX_FIELDS:
         raise Invalid(f"the query has more than {MAX_FIELDS:,} fields; split it")
 
 
@@ -229,9 +229,9 @@ class OperationCost:
     def total(self) -> int:
         """Returns the cost of the whole operation."""
         root = self._schema.get_root_type(self._operation.operation)
-        return self.of(self._operation.selection_set, root)
+        return self.cost_of(self._operation.selection_set, root)
 
-    def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
+    def cost_of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
         """Returns the cost of selections on one object."""
         return sum(self._of_selection(selection, parent) for selection in selections.selections)
 
@@ -241,7 +241,7 @@ class OperationCost:
         if isinstance(node, FieldNode):
             return self._of_field(node, parent)
         selections = getattr(node, "selection_set", None)
-        return self.of(selections, parent) if selections else 0
+        return self.cost_of(selections, parent) if selections else 0
 
     def _of_field(self, node: FieldNode, parent: GraphQLNamedType | None) -> int:
         fields = parent.fields if isinstance(parent, GraphQLObjectType) else {}
@@ -250,23 +250,23 @@ class OperationCost:
         if node.selection_set is None or field is None:
             return weight
         kind = get_named_type(field.type)
-        return weight + self._rows(node, field.type) * self.of(node.selection_set, kind)
+        return weight + self._row_count(node, field.type) * self.cost_of(node.selection_set, kind)
 
-    def _rows(self, node: FieldNode, kind: GraphQLOutputType) -> int:
+    def _row_count(self, node: FieldNode, kind: GraphQLOutputType) -> int:
         """Returns the number of objects that a selection counts for."""
         if get_named_type(kind).name.endswith("Connection"):
-            return self._page(node)
+            return self._page_size(node)
         is_list = isinstance(get_nullable_type(kind), GraphQLList)
         return _ROWS_PER_LIST if is_list and node.name.value != "edges" else 1
 
-    def _page(self, node: FieldNode) -> int:
+    def _page_size(self, node: FieldNode) -> int:
         for argument in node.arguments or ():
             if argument.name.value in ("first", "last"):
                 value = value_from_ast_untyped(argument.value, self._variables)
                 if value is None or value is Undefined:
                     return _ROWS_PER_PAGE
-                is_known = isinstance(value, int)
-                return max(1, min(value, MAX_PAGE_ROWS)) if is_known else MAX_PAGE_ROWS
+                is_number = isinstance(value, int)
+                return max(1, min(value, MAX_PAGE_ROWS)) if is_number else MAX_PAGE_ROWS
         return _ROWS_PER_PAGE
 
     def _of_fragment(self, name: str) -> int:
@@ -275,7 +275,7 @@ class OperationCost:
             return 0
         if name not in self._computed:
             kind = self._schema.get_type(fragment.type_condition.name.value)
-            self._computed[name] = self.of(fragment.selection_set, kind)
+            self._computed[name] = self.cost_of(fragment.selection_set, kind)
         return self._computed[name]
 
 
@@ -294,13 +294,13 @@ def has_introspection(document: DocumentNode) -> bool:
         isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")
         for definition in document.definitions
         if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode)
-        for node in _selected(definition.selection_set)
+        for node in _all_selections(definition.selection_set)
     )
 
 
-def _selected(selections: SelectionSetNode) -> Iterator[SelectionNode]:
+def _all_selections(selections: SelectionSetNode) -> Iterator[SelectionNode]:
     for selection in selections.selections:
         yield selection
         inner = getattr(selection, "selection_set", None)
         if inner is not None:
-            yield from _selected(inner)
+            yield from _all_selections(inner)

@@ -25,11 +25,11 @@ class UnknownQueryHash(Exception):
 class PersistedQueries:
     """Queries of one process by hash; the least recently used is forgotten first."""
 
-    def __init__(self, most: int = MAX_QUERIES) -> None:
-        self._most = most
-        self._known: OrderedDict[str, str] = OrderedDict()
+    def __init__(self, max_queries: int = MAX_QUERIES) -> None:
+        self._max_queries = max_queries
+        self._queries: OrderedDict[str, str] = OrderedDict()
 
-    def text(self, query: str | None, extensions: JsonMapping | None) -> str | None:
+    def resolve(self, query: str | None, extensions: JsonMapping | None) -> str | None:
         """Returns the query of a request.
 
         UnknownQuery: the hash is unknown. Invalid: the hash is malformed or belongs to another
@@ -39,7 +39,7 @@ class PersistedQueries:
         if hash is None:
             return query
         if query is None:
-            return self._find(hash)
+            return self._find_query(hash)
         if hashlib.sha256(query.encode()).hexdigest() != hash:
             raise Invalid("is not the SHA-256 of the query", field="persistedQuery.sha256Hash")
         return query
@@ -49,24 +49,24 @@ class PersistedQueries:
         hash = _hash_of(extensions)
         if hash is None or query is None or len(query) > MAX_QUERY_LENGTH:
             return
-        self._known[hash] = query
-        self._known.move_to_end(hash)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        self._queries[hash] = query
+        self._queries.move_to_end(hash)
+        while len(self._queries) > self._max_queries:
+            self._queries.popitem(last=False)
 
-    def _find(self, hash: str) -> str:
-        query = self._known.get(hash)
+    def _find_query(self, hash: str) -> str:
+        query = self._queries.get(hash)
         if query is None:
             raise UnknownQueryHash
-        self._known.move_to_end(hash)
+        self._queries.move_to_end(hash)
         return query
 
 
 def _hash_of(extensions: JsonMapping | None) -> str | None:
-    given = extensions.get("persistedQuery") if isinstance(extensions, Mapping) else None
-    if given is None:
+    extension = extensions.get("persistedQuery") if isinstance(extensions, Mapping) else None
+    if extension is None:
         return None
-    hash = given.get("sha256Hash") if isinstance(given, Mapping) else None
+    hash = extension.get("sha256Hash") if isinstance(extension, Mapping) else None
     if not isinstance(hash, str) or len(hash) != 64 or not _HEX.issuperset(hash):
         raise Invalid("must have 64 hexadecimal digits", field="persistedQuery.sha256Hash")
     return hash

@@ -57,15 +57,15 @@ def with_settings_of(kinds: Iterable[type[Plugin]], prefix: str) -> Callable[[ty
     return add
 
 
-def settings_from(kind: type[T], given: object, place: str) -> T:
+def settings_from(kind: type[T], attributes: object, path: str) -> T:
     """Builds the settings of a kind from an input. Raises Invalid for a missing field."""
     key = kind.key if issubclass(kind, Plugin) else ""
     if not key:
-        return _read_settings(kind, given, place)
-    nested = getattr(given, key)
+        return _read_settings(kind, attributes, path)
+    nested = getattr(attributes, key)
     if nested is None:
-        raise Invalid(f"this type requires {key}", field=place)
-    return _read_settings(kind, nested, f"{place}.{key}")
+        raise Invalid(f"this type requires {key}", field=path)
+    return _read_settings(kind, nested, f"{path}.{key}")
 
 
 def settings_of_kind(value: Plugin) -> JsonObject:
@@ -129,28 +129,32 @@ def _limit_text(member: SettingField, text: str) -> Iterator[str]:
 
 def _fields_of(kinds: Iterable[type[Plugin]], prefix: str) -> dict[str, tuple[Any, str]]:
     """Returns the type and the description of each field that one of the kinds has."""
-    found: JsonObject = {}
+    types: JsonObject = {}
     texts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for kind in kinds:
         if kind.key:
-            found[kind.key] = _input_of(kind, f"{prefix}{_title(kind.key)}Attributes", prefix)
+            types[kind.key] = _input_type(
+                kind, f"{prefix}{_pascal_case(kind.key)}Attributes", prefix
+            )
             texts[kind.key][f"{kind.title} settings."].append(kind.kind)
             continue
         for member in setting_fields(kind):
-            found[member.public_name] = _schema_type(kind, member, prefix)
+            types[member.public_name] = _schema_type(kind, member, prefix)
             texts[member.public_name][description_of(kind, member)].append(kind.kind)
-    return {name: (found[name], _joined(texts[name])) for name in found}
+    return {name: (types[name], _join_by_kinds(texts[name])) for name in types}
 
 
-def _title(key: str) -> str:
+def _pascal_case(key: str) -> str:
     return "".join(part.title() for part in key.split("_"))
 
 
-def _joined(texts: Mapping[str, list[str]]) -> str:
-    return " ".join(f"{', '.join(kinds)}: {_continued(text)}" for text, kinds in texts.items())
+def _join_by_kinds(texts: Mapping[str, list[str]]) -> str:
+    return " ".join(
+        f"{', '.join(kinds)}: {_sentence_after_colon(text)}" for text, kinds in texts.items()
+    )
 
 
-def _continued(text: str) -> str:
+def _sentence_after_colon(text: str) -> str:
     """Returns a sentence as it stands after a colon: in lower case, except names."""
     if text.endswith(" settings."):
         return text
@@ -159,7 +163,7 @@ def _continued(text: str) -> str:
 
 
 @cache
-def _input_of(settings: type[Any], name: str, prefix: str) -> Any:
+def _input_type(settings: type[Any], name: str, prefix: str) -> Any:
     body: JsonObject = {"__annotations__": {}}
     for member in setting_fields(settings):
         schema_type, default = _schema_type(settings, member, prefix), member.default
@@ -187,42 +191,42 @@ def _schema_type(settings: type[Any], member: SettingField, prefix: str) -> Any:
 
 def _is_unpublished_enum(settings: type[Any], kind: type[Any]) -> bool:
     """Returns whether this is an enum beside the settings that no API module has published."""
-    beside = issubclass(kind, StrEnum) and kind.__module__ == settings.__module__
-    return beside and "__strawberry_definition__" not in vars(kind)
+    is_own_enum = issubclass(kind, StrEnum) and kind.__module__ == settings.__module__
+    return is_own_enum and "__strawberry_definition__" not in vars(kind)
 
 
 def _nested_type(kind: Any, prefix: str) -> object:
     return (
-        _input_of(kind, f"{prefix}{kind.__name__}Attributes", prefix)
+        _input_type(kind, f"{prefix}{kind.__name__}Attributes", prefix)
         if is_dataclass(kind)
         else kind
     )
 
 
-def _read_settings(settings: type[T], given: object, place: str) -> T:
+def _read_settings(settings: type[T], attributes: object, path: str) -> T:
     values = {}
     for member in setting_fields(settings):
-        value = getattr(given, member.public_name)
+        value = getattr(attributes, member.public_name)
         if value is not None:
-            values[member.name] = _read(member.type, value, f"{place}.{member.published}")
+            values[member.name] = _convert_value(member.type, value, f"{path}.{member.published}")
         elif member.required:
-            raise Invalid(f"this type requires {member.published}", field=place)
+            raise Invalid(f"this type requires {member.published}", field=path)
     return settings(**values)
 
 
-def _read(kind: Any, value: Any, place: str) -> object:
+def _convert_value(kind: Any, value: Any, path: str) -> object:
     if isinstance(value, list):
-        return tuple(_read(get_args(kind)[0], item, place) for item in value)
+        return tuple(_convert_value(get_args(kind)[0], item, path) for item in value)
     if get_origin(kind) is Mapping:
-        return _json_object(value, place)
-    return _read_settings(kind, value, place) if is_dataclass(kind) else value
+        return _json_object(value, path)
+    return _read_settings(kind, value, path) if is_dataclass(kind) else value
 
 
-def _json_object(text: str, place: str) -> JsonObject:
+def _json_object(text: str, path: str) -> JsonObject:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise Invalid("is not valid JSON", field=place) from None
+        raise Invalid("is not valid JSON", field=path) from None
     if not isinstance(value, dict):
-        raise Invalid("must be a JSON object", field=place)
+        raise Invalid("must be a JSON object", field=path)
     return value

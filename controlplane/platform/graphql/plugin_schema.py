@@ -30,15 +30,15 @@ _TYPES: Mapping[object, JsonObject] = {
 
 def schema_of_kind(kind: type[Plugin]) -> JsonObject:
     """Returns the schema of a kind's settings, as they stand beside the kind."""
-    own = schema_of(kind)
+    settings_schema = schema_of(kind)
     key = camel(kind.key)
-    nested = {"properties": {key: own}, "required": [key]} if key else own
+    schema = {"properties": {key: settings_schema}, "required": [key]} if key else settings_schema
     return {
         "title": kind.title,
         "description": kind.summary(),
         "type": "object",
-        "properties": nested["properties"],
-        "required": nested["required"],
+        "properties": schema["properties"],
+        "required": schema["required"],
         "examples": [kind.example()],
     }
 
@@ -67,14 +67,14 @@ def _property(settings: type[Any], member: SettingField) -> JsonObject:
 
 
 def _limits(setting: Setting, kind: str) -> JsonObject:
-    given: JsonObject = {}
+    limits: JsonObject = {}
     if kind == "string":
-        given["maxLength"] = setting.max_length
+        limits["maxLength"] = setting.max_length
         if setting.form is not Form.TEXT:
-            given["format"] = setting.form.value
-    given |= {"minimum": setting.minimum, "maximum": setting.maximum}
-    given["maxItems"] = setting.max_items
-    return {name: limit for name, limit in given.items() if limit is not None}
+            limits["format"] = setting.form.value
+    limits |= {"minimum": setting.minimum, "maximum": setting.maximum}
+    limits["maxItems"] = setting.max_items
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _type_schema(kind: Any) -> JsonObject:

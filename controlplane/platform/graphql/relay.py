@@ -126,34 +126,34 @@ def page_query(
         check_text(text, "q", _MAX_SEARCH_LENGTH)
     cursor = before if last is not None else after
     _check_cursor(cursor or "")
-    given = {name: value for name, value in equals.items() if value is not None}
+    filters = {name: value for name, value in equals.items() if value is not None}
     return PageQuery(
         count,
         cursor or None,
-        given,
+        filters,
         text or None,
         backwards=last is not None,
         tags=_checked_tags(tags or ()),
         labels=parse_selector(labels or ""),
-        counting=info is not None and _is_counting(info),
+        counting=info is not None and _selects_count(info),
         order=order,
     )
 
 
-def _is_counting(info: Any) -> bool:
+def _selects_count(info: Any) -> bool:
     return any(
         selected.name in ("totalCount", "totalCountKind")
         for field in info.selected_fields
-        for selected in _fields(field)
+        for selected in _selected_fields(field)
     )
 
 
-def _fields(node: Any) -> Iterator[SelectedField]:
+def _selected_fields(node: Any) -> Iterator[SelectedField]:
     for selection in node.selections:
         if isinstance(selection, SelectedField):
             yield selection
         else:
-            yield from _fields(selection)
+            yield from _selected_fields(selection)
 
 
 def _checked_tags(tags: Sequence[TagLike]) -> tuple[tuple[str, str], ...]:
@@ -172,46 +172,46 @@ def _check_cursor(after: str) -> None:
 def connection(
     nodes: Iterable[T],
     more: bool,
-    asked: PageQuery,
+    query: PageQuery,
     cursor: Callable[[T], str],
     count: int | None = None,
-    most: int = MAX_COUNTED,
+    max_count: int = MAX_COUNTED,
 ) -> Connection[T]:
     """Returns a connection of sorted nodes. `more`: rows follow in the requested direction.
 
     A `count` above `most` is a lower bound.
     """
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
-    before, after = asked.after is not None, more
+    before, after = query.after is not None, more
     info = PageInfo(
-        has_next_page=before if asked.backwards else after,
-        has_previous_page=after if asked.backwards else before,
+        has_next_page=before if query.backwards else after,
+        has_previous_page=after if query.backwards else before,
         start_cursor=edges[0].cursor if edges else None,
         end_cursor=edges[-1].cursor if edges else None,
     )
     return Connection(
         edges=edges,
         page_info=info,
-        total_count=None if count is None else min(count, most),
-        total_count_kind=None if count is None else _kind(count, most),
+        total_count=None if count is None else min(count, max_count),
+        total_count_kind=None if count is None else _count_kind(count, max_count),
     )
 
 
-def connection_of(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
+def connection_of(page: Page[Row], query: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
     """Returns a connection of rows, each converted to a node whose ID is its cursor."""
     nodes = [make(row) for row in page.items]
-    return connection(nodes, page.more, asked, lambda node: node.id, page.count)
+    return connection(nodes, page.more, query, lambda node: node.id, page.count)
 
 
 async def connection_of_many(
     context: C,
     page: Page[Row],
-    asked: PageQuery,
+    query: PageQuery,
     make: Callable[[C, Sequence[Row]], Awaitable[Sequence[N]]],
 ) -> Connection[N]:
     """Returns a connection of rows that `make` converts together, with their related resources."""
-    return connection(await make(context, page.items), page.more, asked, lambda node: node.id)
+    return connection(await make(context, page.items), page.more, query, lambda node: node.id)
 
 
-def _kind(count: int, most: int) -> CountKind:
-    return CountKind.AT_LEAST if count > most else CountKind.EXACT
+def _count_kind(count: int, max_count: int) -> CountKind:
+    return CountKind.AT_LEAST if count > max_count else CountKind.EXACT

@@ -76,7 +76,7 @@ class ResourceFields(Generic[P, R, N]):
 
     def by_id(self, read: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
         """Returns a query of one resource by ID."""
-        return self.query(self._calling(read))
+        return self.query(self._resolver_by_id(read))
 
     def page(self, read: Callable[[P, Actor, PageQuery], Awaitable[Page[R]]]) -> StrawberryField:
         """Returns a query of a list."""
@@ -88,9 +88,9 @@ class ResourceFields(Generic[P, R, N]):
             q: str | None = None,
             labels: str | None = None,
         ) -> object:
-            asked = relay.page_query(first, after, q, labels=labels)
-            page = await read(*self.caller(info), asked)
-            return await relay.connection_of_many(info, page, asked, self._load)
+            query = relay.page_query(first, after, q, labels=labels)
+            page = await read(*self.caller(info), query)
+            return await relay.connection_of_many(info, page, query, self._load)
 
         return _field(resolve, relay.Connection[self._output])  # ty: ignore[invalid-type-form]
 
@@ -127,7 +127,7 @@ class ResourceFields(Generic[P, R, N]):
 
     def action(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> StrawberryField:
         """Returns a mutation of a resource without other arguments, such as its deletion."""
-        return self.mutation(self._calling(operation))
+        return self.mutation(self._resolver_by_id(operation))
 
     def call(
         self,
@@ -140,20 +140,20 @@ class ResourceFields(Generic[P, R, N]):
         `attributes` publishes the argument that it makes. `names` has the published names of the
         others that differ.
         """
-        resolve = self._calling_with(operation, self.one, names, attributes)
+        resolve = self._resolver_with_arguments(operation, self.one, names, attributes)
         return self.mutation(resolve, attributes=self._attributes)
 
     def ask(
         self, read: Callable[Concatenate[P, Actor, ...], Awaitable[R]], **names: str
     ) -> StrawberryField:
         """Returns a query of one resource with the arguments of its operation."""
-        return self.query(self._calling_with(read, self.one, names))
+        return self.query(self._resolver_with_arguments(read, self.one, names))
 
     def all(
         self, read: Callable[Concatenate[P, Actor, ...], Awaitable[Sequence[R]]], **names: str
     ) -> StrawberryField:
         """Returns a query of several resources with the arguments of its operation."""
-        resolve = self._calling_with(read, self._load, names)
+        resolve = self._resolver_with_arguments(read, self._load, names)
         return _field(resolve, list[self._output])  # ty: ignore[invalid-type-form]
 
     def related(
@@ -169,13 +169,13 @@ class ResourceFields(Generic[P, R, N]):
 
         return _field(resolve, list[output], id=self._id)  # ty: ignore[invalid-type-form]
 
-    def _calling(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> Resolver:
+    def _resolver_by_id(self, operation: Callable[[P, Actor, str], Awaitable[R]]) -> Resolver:
         async def resolve(info: Info, id: strawberry.ID) -> object:
             return await self.one(info, await operation(*self.caller(info), id))
 
         return resolve
 
-    def _calling_with(
+    def _resolver_with_arguments(
         self,
         operation: Callable[Concatenate[P, Actor, ...], Awaitable[T]],
         publish: Callable[[Info, T], Awaitable[object]],
@@ -185,11 +185,11 @@ class ResourceFields(Generic[P, R, N]):
         """Returns a resolver with the arguments of an operation."""
 
         async def resolve(info: Info, **arguments: object) -> object:
-            given = {name: arguments[shown.name] for name, shown in parameters.items()}
+            values = {name: arguments[published.name] for name, published in parameters.items()}
             changes = {
-                name: value.change() for name, value in given.items() if isinstance(value, Draft)
+                name: value.change() for name, value in values.items() if isinstance(value, Draft)
             }
-            return await publish(info, await operation(*self.caller(info), **given | changes))
+            return await publish(info, await operation(*self.caller(info), **values | changes))
 
         parameters = dict(_parameters(operation, names, attributes))
         info = inspect.Parameter("info", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Info)
@@ -207,13 +207,13 @@ def _parameters(
     """Yields the parameters of an operation after the actor, by name, in their published form."""
     hints: Mapping[str, object] = get_type_hints(operation)
     for name, parameter in list(inspect.signature(operation).parameters.items())[2:]:
-        shown, annotation = names.get(name, name), hints[name]
+        published, annotation = names.get(name, name), hints[name]
         if attributes and annotation is attributes.__model__:
-            shown, annotation = "attributes", attributes
+            published, annotation = "attributes", attributes
         else:
-            annotation = argument_type(shown, annotation)
+            annotation = argument_type(published, annotation)
         kind = inspect.Parameter.KEYWORD_ONLY
-        yield name, parameter.replace(name=shown, kind=kind, annotation=annotation)
+        yield name, parameter.replace(name=published, kind=kind, annotation=annotation)
 
 
 def _field(resolve: Resolver, returned: object, **descriptions: str) -> StrawberryField:

@@ -33,10 +33,10 @@ def _parse_json(value: JsonValue) -> object:
 
 def _parse_time(value: Any) -> datetime:
     try:
-        given = parse_time(value)
+        time = parse_time(value)
     except (TypeError, ValueError) as error:
         raise Invalid("a DateTime value must be like 2026-01-31T12:00:00Z") from error
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 SCALARS: dict[object, ScalarDefinition] = {

@@ -38,7 +38,7 @@ class KnownHosts:
         self._cluster_domain = cluster_domain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or self._is_answered(scope):
+        if scope["type"] not in ("http", "websocket") or self._is_accepted(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await PlainTextResponse(_REFUSAL, 421)(scope, receive, send)
@@ -46,18 +46,18 @@ class KnownHosts:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
-    def knows(self, host: str) -> bool:
+    def accepts(self, host: str) -> bool:
         """Returns whether a Host header names this installation."""
         name = hostname(host)
         if is_below(name, self._cluster_domain):
             return False
         if ANY_HOST in self._names or name in self._names:
             return True
-        above = name.partition(".")[2]
-        return bool(name) and (not above or _is_address(name) or f"*.{above}" in self._names)
+        domain = name.partition(".")[2]
+        return bool(name) and (not domain or _is_address(name) or f"*.{domain}" in self._names)
 
-    def _is_answered(self, scope: Scope) -> bool:
-        return scope["path"] in _PROBES or self.knows(Headers(scope=scope).get("host", ""))
+    def _is_accepted(self, scope: Scope) -> bool:
+        return scope["path"] in _PROBES or self.accepts(Headers(scope=scope).get("host", ""))
 
 
 def _is_address(name: str) -> bool:

@@ -83,8 +83,8 @@ def device_code() -> HTMLResponse:
 
 def device_decision(client: str, source: str, user: str, code: str) -> HTMLResponse:
     """Page on which a user approves or denies a device."""
-    words = {"client": client, "source": source, "user": user, "code": code}
-    body = _DECISION_FORM.format(**{name: escape(word) for name, word in words.items()})
+    values = {"client": client, "source": source, "user": user, "code": code}
+    body = _DECISION_FORM.format(**{name: escape(value) for name, value in values.items()})
     return _page("Connect a device", body)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-def token_of(authorization: str) -> str:
+def bearer_token(authorization: str) -> str:
     """Returns the token of an `Authorization: Bearer …` or `Token …` header; empty if there is
     none.
     """
@@ -16,15 +16,15 @@ def token_in_payload(payload: object) -> str:
 
     Clients of GraphQL servers send `token`, `Authorization`, or that in `headers`.
     """
-    fields = _fields(payload)
-    fields = _fields(fields.get("headers")) | fields
-    given, authorization = fields.get("token"), fields.get("authorization")
-    if isinstance(given, str) and given:
-        return given
-    return token_of(authorization) if isinstance(authorization, str) else ""
+    fields = _lowercase_fields(payload)
+    fields = _lowercase_fields(fields.get("headers")) | fields
+    token, authorization = fields.get("token"), fields.get("authorization")
+    if isinstance(token, str) and token:
+        return token
+    return bearer_token(authorization) if isinstance(authorization, str) else ""
 
 
-def _fields(value: object) -> dict[str, object]:
+def _lowercase_fields(value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(name).lower(): held for name, held in value.items()}
+    return {str(name).lower(): item for name, item in value.items()}

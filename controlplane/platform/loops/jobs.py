@@ -43,8 +43,8 @@ class JobRunner:
         self._work = work
         self._at_once = at_once
         self._recurring = recurring
-        self._under_way = 0
-        self._added = asyncio.Event()
+        self._running = 0
+        self._wake_event = asyncio.Event()
 
     def start(self) -> None:
         """Starts in the background."""
@@ -52,35 +52,35 @@ class JobRunner:
 
     def wake(self) -> None:
         """Looks for due jobs now."""
-        self._added.set()
+        self._wake_event.set()
 
     async def _run(self) -> None:
         while True:
-            self._added.clear()
+            self._wake_event.clear()
             if not await retry_forever("jobs", self._start_due_jobs, self._context.clock):
-                await retry_forever("jobs", self._wait, self._context.clock)
+                await retry_forever("jobs", self._wait_for_due_job, self._context.clock)
 
     async def _start_due_jobs(self) -> int:
         """Starts due jobs, within the limit of concurrent jobs; returns their number."""
-        room = self._at_once - self._under_way
-        if room <= 0:
+        free_slots = self._at_once - self._running
+        if free_slots <= 0:
             return 0
         now = self._context.clock.now()
         async with self._context.store.write() as tx:
-            jobs = await tx[JobStore].claim(self._work, self._holder, now, room)
+            jobs = await tx[JobStore].claim(self._work, self._holder, now, free_slots)
         for job in jobs:
-            self._under_way += 1
+            self._running += 1
             self._tasks.spawn(f"job {job.key}", self._run_job(job))
         return len(jobs)
 
     async def _run_job(self, job: Job) -> None:
         try:
-            await retry_forever("job", partial(self._do, job), self._context.clock)
+            await retry_forever("job", partial(self._attempt, job), self._context.clock)
         finally:
-            self._under_way -= 1
-            self._added.set()
+            self._running -= 1
+            self._wake_event.set()
 
-    async def _do(self, job: Job) -> None:
+    async def _attempt(self, job: Job) -> None:
         try:
             await self._work[job.kind](job)
         except Exception as error:
@@ -94,15 +94,15 @@ class JobRunner:
             async with self._context.store.write() as tx:
                 await tx[JobStore].finish(job)
 
-    async def _wait(self) -> None:
+    async def _wait_for_due_job(self) -> None:
         """Waits until a job is due or may have been added."""
         async with self._context.store.read() as tx:
             due = await tx[JobStore].next_due(self._work)
         seconds = _MAX_WAIT
-        if due is not None and self._under_way < self._at_once:
+        if due is not None and self._running < self._at_once:
             seconds = min(seconds, max(0.0, (due - self._context.clock.now()).total_seconds()))
         try:
             async with asyncio.timeout(seconds):
-                await self._added.wait()
+                await self._wake_event.wait()
         except TimeoutError:
             pass

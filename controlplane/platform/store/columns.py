@@ -16,8 +16,8 @@ from sqlalchemy.types import TypeDecorator
 
 from core.spec.bundle import Attestation
 
-_MAX_REMEMBERED_BYTES = 512
-_MAX_REMEMBERED = 2_048
+_MAX_CACHED_BYTES = 512
+_MAX_CACHED = 2_048
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """JSON in each dialect's most suitable type."""
@@ -34,8 +34,8 @@ def is_like(column: Any, pattern: str, dialect: str) -> ColumnElement[bool]:
 
     SQLite's own LIKE ignores case, and is twice as fast as LIKE over lowered copies.
     """
-    how = column.ilike if dialect == "postgresql" else column.like
-    return how(pattern, escape="\\")
+    like = column.ilike if dialect == "postgresql" else column.like
+    return like(pattern, escape="\\")
 
 
 def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[bool]:
@@ -44,8 +44,8 @@ def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[boo
     """
     if dialect == "postgresql":
         return column == func.any(literal(list(values), ARRAY(Text())))
-    given = orjson.dumps(list(values)).decode()
-    return column.in_(select(func.json_each(given).table_valued("value").c.value))
+    encoded = orjson.dumps(list(values)).decode()
+    return column.in_(select(func.json_each(encoded).table_valued("value").c.value))
 
 
 class UtcColumn(TypeDecorator[datetime]):
@@ -58,10 +58,10 @@ class UtcColumn(TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        return _utc if dialect.name == "sqlite" else None
+        return _parse_utc if dialect.name == "sqlite" else None
 
 
-def _utc(text: str | None) -> datetime | None:
+def _parse_utc(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(f"{text}+00:00")
 
 
@@ -71,19 +71,19 @@ class EnumColumn(TypeDecorator[StrEnum]):
     impl = String(32)
     cache_ok = True
 
-    def __init__(self, words: type[StrEnum]) -> None:
+    def __init__(self, enum_class: type[StrEnum]) -> None:
         super().__init__()
-        self.words = words
+        self.enum_class = enum_class
 
     def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
-        return None if value is None else self.words(value).value
+        return None if value is None else self.enum_class(value).value
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
-        return None if value is None else self.words(value)
+        return None if value is None else self.enum_class(value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        members = {None: None, **{word.value: word for word in self.words}}
-        return lambda value: members[value] if value in members else self.words(value)
+        members = {None: None, **{member.value: member for member in self.enum_class}}
+        return lambda value: members[value] if value in members else self.enum_class(value)
 
 
 class JsonColumn(TypeDecorator[Any]):
@@ -111,12 +111,12 @@ class JsonColumn(TypeDecorator[Any]):
         is_flat = _is_flat_mapping(self.shape)
         if decode is None or not (is_flat or _is_frozen(self.shape)):
             return decode
-        remembered = lru_cache(_MAX_REMEMBERED)(decode)
+        decode_cached = lru_cache(_MAX_CACHED)(decode)
 
         def read(stored: object) -> object:
-            if type(stored) is not str or len(stored) > _MAX_REMEMBERED_BYTES:
+            if type(stored) is not str or len(stored) > _MAX_CACHED_BYTES:
                 return decode(stored)
-            value = remembered(stored)
+            value = decode_cached(stored)
             return value.copy() if isinstance(value, dict) else value
 
         return read

@@ -23,13 +23,13 @@ from controlplane.platform.store.touches import RowTracker
 from core.errors import Invalid, Unavailable
 from core.runtime.tasks import run_to_completion
 
-Refusal = Callable[[IntegrityError], Exception]
+ErrorTranslation = Callable[[IntegrityError], Exception]
 """Returns the error of a write that the database refuses."""
 _MAX_LATER = 1_000
 # PostgreSQL's error codes. Class 22: the value is at fault, not the database.
 _DATA_EXCEPTION = "22"
 _COLLISIONS = ("40P01", "40001")
-_SOON = 1.0
+_RETRY_S = 1.0
 # SQLite's messages about an unreadable file.
 _DAMAGED = ("image is malformed", "is not a database")
 
@@ -40,7 +40,7 @@ class _LaterWrites:
 
     statement: Executable
     rows: list[Mapping[str, object]]
-    refusal: Refusal
+    translate: ErrorTranslation
 
 
 class StoreConnection:
@@ -71,10 +71,10 @@ class StoreConnection:
         try:
             return await run_to_completion(self._connection.execute(statement, rows))
         finally:
-            self.reads.forget(statement, id)
+            self.reads.invalidate(statement, id)
 
     async def execute_later(
-        self, statement: Executable, row: Mapping[str, object], refusal: Refusal
+        self, statement: Executable, row: Mapping[str, object], translate: ErrorTranslation
     ) -> None:
         """Runs a statement that writes one row, together with the next ones of the same form.
 
@@ -83,18 +83,18 @@ class StoreConnection:
         later = self._later
         if later is None or later.statement is not statement or len(later.rows) == _MAX_LATER:
             await self.write_later_rows()
-            self._later = _LaterWrites(statement, [row], refusal)
+            self._later = _LaterWrites(statement, [row], translate)
         else:
             later.rows.append(row)
 
     async def write_later_rows(self) -> None:
-        """Writes the rows of `execute_later`. Raises their refusal."""
+        """Writes the rows of `execute_later`. Raises the translated error."""
         later, self._later = self._later, None
         if later is not None:
             try:
                 await run_to_completion(self._connection.execute(later.statement, later.rows))
             except IntegrityError as error:
-                raise later.refusal(error) from error
+                raise later.translate(error) from error
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Runs one SQL text through the driver, for each of `rows`."""
@@ -102,7 +102,7 @@ class StoreConnection:
         try:
             await run_to_completion(self._connection.exec_driver_sql(statement, list(rows)))
         finally:
-            self.reads.forget_all()
+            self.reads.invalidate_all()
 
 
 @asynccontextmanager
@@ -112,11 +112,11 @@ async def transaction(
     """Opens a transaction that commits at the end of the block unless the block raises."""
     connection = engine.connect()
     try:
-        await run_to_completion(_begin(connection, read_only))
-        made = StoreConnection(connection, read_only=read_only)
-        yield made
+        await run_to_completion(_begin_transaction(connection, read_only))
+        opened = StoreConnection(connection, read_only=read_only)
+        yield opened
         if not read_only:
-            await made.write_later_rows()
+            await opened.write_later_rows()
             await run_to_completion(connection.commit())
     finally:
         if connection.sync_connection is not None:
@@ -124,12 +124,12 @@ async def transaction(
 
 
 @contextmanager
-def translate_errors(done: str) -> Generator[None, None, None]:
+def translate_errors(action: str) -> Generator[None, None, None]:
     """Translates database errors.
 
     Raises Unavailable for an unreachable, full or broken database; the message says that it cannot
-    be `done`. Raises TransactionConflict for a serialization failure or deadlock, and Invalid for a
-    value that cannot be stored. Errors in our own statements stay unchanged.
+    be `action`, such as `read`. Raises TransactionConflict for a serialization failure or deadlock,
+    and Invalid for a value that cannot be stored. Errors in our own statements stay unchanged.
     """
     try:
         yield
@@ -138,28 +138,29 @@ def translate_errors(done: str) -> Generator[None, None, None]:
     except DBAPIError as error:
         state = str(getattr(error.orig, "sqlstate", ""))
         if state in _COLLISIONS:
-            said = (
-                f"the store cannot be {done}: another transaction changed the same rows; try again"
+            message = (
+                f"the store cannot be {action}: another transaction changed the same rows; "
+                "try again"
             )
-            raise TransactionConflict(said, retry_after=_SOON) from error
+            raise TransactionConflict(message, retry_after=_RETRY_S) from error
         if state.startswith(_DATA_EXCEPTION):
             raise Invalid(
                 "a value is too long, or contains characters that the store cannot keep"
             ) from error
-        said = f"the store cannot be {done}: {error.orig}"
-        is_damaged = any(text in said for text in _DAMAGED)
-        raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
+        message = f"the store cannot be {action}: {error.orig}"
+        is_damaged = any(text in message for text in _DAMAGED)
+        raise Unavailable(f"{message}: restore a backup" if is_damaged else message) from error
     except (OSError, PoolTimeout) as error:
         # PostgreSQL's driver passes socket errors through unchanged.
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number and number > 0 else error
         hint = ": check the setting database, and that PostgreSQL accepts connections"
         raise Unavailable(
-            f"the store cannot be {done}: {reason}{hint if done == 'opened' else ''}"
+            f"the store cannot be {action}: {reason}{hint if action == 'opened' else ''}"
         ) from error
 
 
-async def _begin(connection: AsyncConnection, read_only: bool) -> None:
+async def _begin_transaction(connection: AsyncConnection, read_only: bool) -> None:
     await connection.start()
     if read_only:
         await connection.execution_options(**READ_ONLY[connection.dialect.name])

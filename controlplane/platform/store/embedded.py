@@ -54,8 +54,8 @@ class SqliteCursor:
     async def fetchmany(self, size: int) -> list[object]:
         """Returns at most `size` remaining rows."""
         if len(self._rows) < size and self._open is not None:
-            more = partial(self._open.fetchmany, max(size, _FIRST_ROWS))
-            self._rows += await self._connection.on_thread(more)
+            fetch = partial(self._open.fetchmany, max(size, _FIRST_ROWS))
+            self._rows += await self._connection.on_thread(fetch)
         rows, self._rows = self._rows[:size], self._rows[size:]
         return rows
 
@@ -66,10 +66,10 @@ class SqliteCursor:
             self._open = None
 
     async def _run(self, step: Callable[..., object], sql: str, parameters: object) -> None:
-        await self._connection.on_thread(partial(self._do, step, sql, parameters))
+        await self._connection.on_thread(partial(self._run_on_thread, step, sql, parameters))
 
-    def _do(self, step: Callable[..., object], sql: str, parameters: object) -> None:
-        cursor = self._connection.own.cursor()
+    def _run_on_thread(self, step: Callable[..., object], sql: str, parameters: object) -> None:
+        cursor = self._connection.raw_connection.cursor()
         try:
             step(cursor, sql, parameters)
             self.description, self.lastrowid = cursor.description, cursor.lastrowid
@@ -96,7 +96,7 @@ class SqliteConnection(aiosqlite.Connection):
             await super().rollback()
 
     @property
-    def own(self) -> sqlite3.Connection:
+    def raw_connection(self) -> sqlite3.Connection:
         """Returns the underlying connection, for use on its thread."""
         return self._conn
 

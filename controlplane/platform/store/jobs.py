@@ -27,17 +27,17 @@ class SqlJobs:
 
     async def enqueue(self, job: Job) -> None:
         row = {name: getattr(job, name) for name in _COLUMNS}
-        await self._connection.execute(_enqueuing(self._connection.dialect), row)
+        await self._connection.execute(_enqueue_statement(self._connection.dialect), row)
 
     async def claim(
-        self, kinds: Collection[str], holder: str, now: datetime, most: int
+        self, kinds: Collection[str], holder: str, now: datetime, limit: int
     ) -> list[Job]:
-        free = or_(jobs.c.lease_until.is_(None), jobs.c.lease_until < now)
+        is_free = or_(jobs.c.lease_until.is_(None), jobs.c.lease_until < now)
         due = (
             select(jobs.c.id)
-            .where(jobs.c.kind.in_(kinds), jobs.c.run_at <= now, free)
+            .where(jobs.c.kind.in_(kinds), jobs.c.run_at <= now, is_free)
             .order_by(jobs.c.run_at, jobs.c.id)
-            .limit(most)
+            .limit(limit)
             .with_for_update(skip_locked=True)
         )
         statement = (
@@ -70,8 +70,8 @@ class SqlJobs:
 
     async def next_due(self, kinds: Collection[str]) -> datetime | None:
         due = func.coalesce(jobs.c.lease_until, jobs.c.run_at, type_=jobs.c.run_at.type)
-        first = select(func.min(due)).where(jobs.c.kind.in_(kinds))
-        return (await self._connection.execute(first)).scalar()
+        earliest = select(func.min(due)).where(jobs.c.kind.in_(kinds))
+        return (await self._connection.execute(earliest)).scalar()
 
 
 jobs = row_table(
@@ -86,14 +86,14 @@ jobs = row_table(
 
 
 @cache
-def _enqueuing(dialect: str) -> Executable:
+def _enqueue_statement(dialect: str) -> Executable:
     """Returns the cached statement that adds a job, or replaces the one with its key.
 
     A new fence and no lease: the current worker cannot finish the newer request. The attempts
     start again, or work that reschedules itself would stop for good.
     """
     statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(jobs)
-    anew = {
+    new_values = {
         "run_at": statement.excluded.run_at,
         "payload": statement.excluded.payload,
         "attempts": statement.excluded.attempts,
@@ -101,4 +101,4 @@ def _enqueuing(dialect: str) -> Executable:
         "lease_until": None,
         "holder": None,
     }
-    return statement.on_conflict_do_update(index_elements=["key"], set_=anew)
+    return statement.on_conflict_do_update(index_elements=["key"], set_=new_values)

@@ -15,7 +15,7 @@ _MAX_ROWS = 100
 """Longer results are not kept."""
 
 
-class Question(NamedTuple):
+class ReadKey(NamedTuple):
     """The columns and values of a read."""
 
     kind: object
@@ -26,16 +26,16 @@ class Question(NamedTuple):
     """ID of the only row that the read can return; None: others may match later."""
 
     @property
-    def key(self) -> "_Key | None":
+    def columns_and_values(self) -> "_Key | None":
         """Returns the columns of a row that matches, and their values; None: they are not exact."""
-        asked = [(name, value) for name, value in self.equals if value is not ANY]
-        if any(isinstance(value, frozenset | range) for _, value in asked):
+        read = [(name, value) for name, value in self.equals if value is not ANY]
+        if any(isinstance(value, frozenset | range) for _, value in read):
             return None
-        return tuple(name for name, _ in asked), tuple(value for _, value in asked)
+        return tuple(name for name, _ in read), tuple(value for _, value in read)
 
 
 _Key = tuple[tuple[str, ...], tuple[Hashable, ...]]
-_Results = dict[Question, tuple[object, ...]]
+_Results = dict[ReadKey, tuple[object, ...]]
 
 
 class _TableReads:
@@ -51,91 +51,91 @@ class _TableReads:
         """Remembers that no row has this value."""
         self._absent.setdefault(column, set()).add(value)
 
-    def is_absent(self, asked: Question) -> bool:
+    def is_absent(self, read: ReadKey) -> bool:
         """Returns whether the read can return no row."""
-        return any(value in self._absent.get(name, ()) for name, value in asked.equals)
+        return any(value in self._absent.get(name, ()) for name, value in read.equals)
 
-    def of(self, asked: Question) -> _Results:
+    def results(self, read: ReadKey) -> _Results:
         """Returns the results that the same writes change."""
-        if asked.id is not None:
-            return self._by_id.setdefault(asked.id, {})
-        if (key := asked.key) is None:
+        if read.id is not None:
+            return self._by_id.setdefault(read.id, {})
+        if (columns_and_values := read.columns_and_values) is None:
             return self._others
-        names, values = key
+        names, values = columns_and_values
         return self._by_key.setdefault(names, {}).setdefault(values, {})
 
-    def forget_row(self, id: str) -> None:
+    def invalidate_row(self, id: str) -> None:
         """Forgets the results that a write of one row may change."""
         self._others.clear()
         self._by_key.clear()
         self._absent.clear()
         self._by_id.pop(id, None)
 
-    def forget_added(self, columns: Mapping[str, object]) -> None:
+    def invalidate_added(self, columns: Mapping[str, object]) -> None:
         """Forgets the results that a new row may join."""
         self._others.clear()
         self._by_id.pop(str(columns.get("id")), None)
         for name, absent in self._absent.items():
             absent.discard(columns.get(name))
-        for names, found in self._by_key.items():
+        for names, by_values in self._by_key.items():
             values = tuple(columns.get(name) for name in names)
             if all(isinstance(value, Hashable) for value in values):
-                found.pop(values, None)
+                by_values.pop(values, None)
             else:
-                found.clear()
+                by_values.clear()
 
 
 class RememberedReads:
-    """Results of reads, by table and question."""
+    """Results of reads, by table and key."""
 
     def __init__(self, *, enabled: bool) -> None:
         self.is_enabled = enabled
         self._tables: dict[FromClause, _TableReads] = {}
 
-    def get(self, table: FromClause, asked: Question) -> list[Any] | None:
+    def get(self, table: FromClause, read: ReadKey) -> list[Any] | None:
         """Returns the rows of an earlier read; None if there was none."""
-        found = self._tables.get(table)
-        if found is not None and found.is_absent(asked):
+        table_reads = self._tables.get(table)
+        if table_reads is not None and table_reads.is_absent(read):
             return []
-        known = found.of(asked).get(asked) if found else None
-        return None if known is None else list(known)
+        rows = table_reads.results(read).get(read) if table_reads else None
+        return None if rows is None else list(rows)
 
-    def keep(self, table: FromClause, asked: Question, rows: Collection[object]) -> None:
+    def store(self, table: FromClause, read: ReadKey, rows: Collection[object]) -> None:
         """Remembers the rows of a read."""
         if self.is_enabled and len(rows) <= _MAX_ROWS:
-            self._tables.setdefault(table, _TableReads()).of(asked)[asked] = tuple(rows)
+            self._tables.setdefault(table, _TableReads()).results(read)[read] = tuple(rows)
 
     def expect_none(self, table: FromClause, column: str, value: Hashable) -> None:
         """Remembers that no row of a table has a value: reads with it return nothing."""
         if self.is_enabled:
             self._tables.setdefault(table, _TableReads()).expect_none(column, value)
 
-    def forget(self, statement: Executable, id: str | None = None) -> None:
+    def invalidate(self, statement: Executable, id: str | None = None) -> None:
         """Forgets the rows that a statement may change; `id` is the only row that it writes."""
         if isinstance(statement, UpdateBase) and not isinstance(statement, Delete):
             if id is None:
                 self._tables.pop(statement.table, None)
-            elif found := self._tables.get(statement.table):
-                found.forget_row(id)
+            elif table_reads := self._tables.get(statement.table):
+                table_reads.invalidate_row(id)
         elif not isinstance(statement, SelectBase):
             # A deletion can cascade to rows of other tables.
-            self.forget_all()
+            self.invalidate_all()
 
-    def forget_added(self, table: FromClause, columns: Mapping[str, object]) -> None:
+    def invalidate_added(self, table: FromClause, columns: Mapping[str, object]) -> None:
         """Forgets the rows that a new row of a table may join."""
-        if found := self._tables.get(table):
-            found.forget_added(columns)
+        if table_reads := self._tables.get(table):
+            table_reads.invalidate_added(columns)
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Forgets all rows."""
         self._tables.clear()
 
 
-def question(kind: object, equals: Mapping[str, object], *, first: bool = False) -> Question:
+def read_key(kind: object, equals: Mapping[str, object], *, first: bool = False) -> ReadKey:
     """Returns the key of a read by columns; `first`: it returns one row at most."""
     values = {name: _comparable(value) for name, value in equals.items()}
     id = values.get("id")
-    return Question(
+    return ReadKey(
         kind, tuple(values.items()), first, id if isinstance(id, str) and len(values) == 1 else None
     )
 

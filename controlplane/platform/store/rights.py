@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.authorization import Limit, ResourceKind, Rule, Verb
 from controlplane.platform.store.columns import JsonColumn
 
-_KNOWN = {"verbs": frozenset(Verb), "kinds": frozenset(ResourceKind)}
+_KNOWN_NAMES = {"verbs": frozenset(Verb), "kinds": frozenset(ResourceKind)}
 _LETS_NOTHING_THROUGH = {"scopes": ["nowhere"]}
 
 Json = Mapping[str, Any]
@@ -26,7 +26,7 @@ class RulesColumn(JsonColumn):
         super().__init__(tuple[Rule, ...])
 
     def process_result_value(self, value: Any, dialect: object) -> object:
-        known = [rule for rule in map(_known, value) if rule is not None]
+        known = [rule for rule in map(_without_unknown_names, value) if rule is not None]
         return super().process_result_value(known, dialect)
 
 
@@ -39,13 +39,16 @@ class LimitsColumn(JsonColumn):
         super().__init__(tuple[Limit, ...])
 
     def process_result_value(self, value: Any, dialect: object) -> object:
-        known = [_known(limit) or _LETS_NOTHING_THROUGH for limit in value]
+        known = [_without_unknown_names(limit) or _LETS_NOTHING_THROUGH for limit in value]
         return super().process_result_value(known, dialect)
 
 
-def _known(rights: Json) -> Json | None:
+def _without_unknown_names(rights: Json) -> Json | None:
     """Returns the value without unknown names. None: one of its lists contained nothing else."""
-    kept = {name: [n for n in rights.get(name, ()) if n in known] for name, known in _KNOWN.items()}
-    if any(rights.get(name) and not names for name, names in kept.items()):
+    lists = {
+        name: [n for n in rights.get(name, ()) if n in known]
+        for name, known in _KNOWN_NAMES.items()
+    }
+    if any(rights.get(name) and not names for name, names in lists.items()):
         return None
-    return {**rights, **kept}
+    return {**rights, **lists}

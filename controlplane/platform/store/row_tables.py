@@ -47,8 +47,8 @@ def row_table(
         lengths.setdefault("name", _NAME_LENGTH)
         unique = {"name", *unique}
     fields = {member.name: owner for _, owner, member in part_fields(kind)}
-    if strange := {*lengths, *indexed, *unique, *references} - fields.keys():
-        raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(strange))}")
+    if unknown := {*lengths, *indexed, *unique, *references} - fields.keys():
+        raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(unknown))}")
     replaced = {item.name for item in own if isinstance(item, Column)}
     columns = [
         _column(

@@ -36,7 +36,7 @@ from controlplane.platform.parts import Columns, column_getter, column_names, ro
 from controlplane.platform.ports import ANY, MAX_COUNTED, Page, PageQuery, ReadableRows
 from controlplane.platform.store.columns import contains
 from controlplane.platform.store.connection import StoreConnection
-from controlplane.platform.store.remembered import question
+from controlplane.platform.store.remembered import read_key
 from controlplane.platform.store.transaction import Repositories, SqlTransaction
 from controlplane.platform.store.visibility import rows_with_label, rows_with_tag, visible_rows
 from core.errors import Conflict, Invalid
@@ -47,7 +47,7 @@ R = TypeVar("R", bound=ReadableRows[Any])
 
 
 @cache
-def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
+def _names_and_select(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
     """Returns the names of a value's fields, and the statement that
     selects their columns in order.
     """
@@ -60,7 +60,7 @@ _Shape = tuple[tuple[str, str], ...]
 
 
 @cache
-def _by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
+def _select_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
     """Returns the cached statement that finds rows by these columns, bound as `by_<name>`.
 
     Most reads use it: building and compiling a statement costs more than running it.
@@ -76,18 +76,20 @@ def _by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
             where.append(column.in_(bindparam(f"by_{name}", type_=column.type, expanding=True)))
     if "deleted_at" in table.c and not any(name == "deleted_at" for name, _ in shape):
         where.append(table.c.deleted_at.is_(None))
-    return _layout(table, kind)[1].where(*where)
+    return _names_and_select(table, kind)[1].where(*where)
 
 
 @cache
-def _first_by_shape(table: Table, kind: object, shape: _Shape, *, locked: bool) -> Select[Any]:
-    found = _by_shape(table, kind, shape).limit(1)
-    return found.with_for_update(key_share=True) if locked else found
+def _select_first_by_shape(
+    table: Table, kind: object, shape: _Shape, *, locked: bool
+) -> Select[Any]:
+    statement = _select_by_shape(table, kind, shape).limit(1)
+    return statement.with_for_update(key_share=True) if locked else statement
 
 
 @cache
-def _ordered_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
-    return _by_shape(table, kind, shape).order_by(table.c.id)
+def _select_ordered_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
+    return _select_by_shape(table, kind, shape).order_by(table.c.id)
 
 
 def _shape_of(equals: Mapping[str, object]) -> _Shape | None:
@@ -106,7 +108,7 @@ def _test_of(value: object) -> str:
     return "many" if isinstance(value, list | set | frozenset | tuple) else ""
 
 
-def _bound(equals: Mapping[str, object]) -> dict[str, object]:
+def _bind_values(equals: Mapping[str, object]) -> dict[str, object]:
     """Returns the values of a cached statement by the names of its parameters."""
     return {
         f"by_{name}": value if isinstance(value, str | int) else list(value)
@@ -116,14 +118,14 @@ def _bound(equals: Mapping[str, object]) -> dict[str, object]:
 
 
 @cache
-def _update(table: Table, names: tuple[str, ...]) -> Update:
+def _update_statement(table: Table, names: tuple[str, ...]) -> Update:
     """Returns the cached statement that changes columns of `row`, bound as `to_<name>`."""
     columns = {name: bindparam(f"to_{name}", type_=table.c[name].type) for name in names}
     return update(table).where(table.c.id == bindparam("row")).values(**columns)
 
 
 @cache
-def _insert(table: Table) -> Insert:
+def _insert_statement(table: Table) -> Insert:
     """Returns the cached statement that adds rows."""
     return insert(table)
 
@@ -142,43 +144,43 @@ class SqlReading(ReadableRows[T]):
         self._table = table
         self._kind = kind
         self._searched = searched
-        self._names, self._rows = _layout(table, kind)
+        self._names, self._rows = _names_and_select(table, kind)
         self._make = row_maker(kind)
         self._column_values = column_getter(kind)
 
     async def find(self, **equals: object) -> T | None:
-        return await self._first(equals)
+        return await self._find_first(equals)
 
     async def find_unlocked(self, **equals: object) -> T | None:
-        return await self._first(equals)
+        return await self._find_first(equals)
 
-    async def _first(self, equals: Mapping[str, object], *, locked: bool = False) -> T | None:
-        asked = question(self._kind, equals, first=True)
-        known: list[T] | None = self._connection.reads.get(self._table, asked)
-        if known is None:
-            known = await self._read_first(equals, locked=locked)
-            self._connection.reads.keep(self._table, asked, known)
-        return known[0] if known else None
+    async def _find_first(self, equals: Mapping[str, object], *, locked: bool = False) -> T | None:
+        read = read_key(self._kind, equals, first=True)
+        rows: list[T] | None = self._connection.reads.get(self._table, read)
+        if rows is None:
+            rows = await self._fetch_first(equals, locked=locked)
+            self._connection.reads.store(self._table, read, rows)
+        return rows[0] if rows else None
 
-    async def _read_first(self, equals: Mapping[str, object], *, locked: bool) -> list[T]:
+    async def _fetch_first(self, equals: Mapping[str, object], *, locked: bool) -> list[T]:
         if (shape := _shape_of(equals)) is not None:
-            found = _first_by_shape(self._table, self._kind, shape, locked=locked)
-            return await self._fetch(found, _bound(equals))
-        found = self._rows.where(self._where(equals)).limit(1)
-        return await self._fetch(found.with_for_update(key_share=True) if locked else found)
+            statement = _select_first_by_shape(self._table, self._kind, shape, locked=locked)
+            return await self._fetch(statement, _bind_values(equals))
+        statement = self._rows.where(self._where(equals)).limit(1)
+        return await self._fetch(statement.with_for_update(key_share=True) if locked else statement)
 
     async def select(self, **equals: object) -> list[T]:
-        asked = question(self._kind, equals)
-        known: list[T] | None = self._connection.reads.get(self._table, asked)
-        if known is None:
-            known = await self._matching(equals)
-            self._connection.reads.keep(self._table, asked, known)
-        return known
+        read = read_key(self._kind, equals)
+        rows: list[T] | None = self._connection.reads.get(self._table, read)
+        if rows is None:
+            rows = await self._fetch_matching(equals)
+            self._connection.reads.store(self._table, read, rows)
+        return rows
 
-    async def _matching(self, equals: Mapping[str, object]) -> list[T]:
+    async def _fetch_matching(self, equals: Mapping[str, object]) -> list[T]:
         if (shape := _shape_of(equals)) is not None:
-            found = _ordered_by_shape(self._table, self._kind, shape)
-            return await self._fetch(found, _bound(equals))
+            statement = _select_ordered_by_shape(self._table, self._kind, shape)
+            return await self._fetch(statement, _bind_values(equals))
         where = self._where(equals)
         return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
 
@@ -186,14 +188,14 @@ class SqlReading(ReadableRows[T]):
         reads = self._connection.reads
         if not reads.is_enabled:
             return
-        found: dict[str, list[T]] = {value: [] for value in values}
-        for some in chunks(values):
-            for row in await self._matching({column: some}):
-                found[getattr(row, column)].append(row)
-        for value, rows in found.items():
-            reads.keep(self._table, question(self._kind, {column: value}), rows)
-            first = question(self._kind, {column: value}, first=True)
-            reads.keep(self._table, first, rows[:1])
+        rows_by_value: dict[str, list[T]] = {value: [] for value in values}
+        for chunk in chunks(values):
+            for row in await self._fetch_matching({column: chunk}):
+                rows_by_value[getattr(row, column)].append(row)
+        for value, rows in rows_by_value.items():
+            reads.store(self._table, read_key(self._kind, {column: value}), rows)
+            first_read = read_key(self._kind, {column: value}, first=True)
+            reads.store(self._table, first_read, rows[:1])
 
     async def prefetch_keys(
         self, columns: Sequence[str], keys: Collection[Sequence[str]], **equals: object
@@ -201,27 +203,27 @@ class SqlReading(ReadableRows[T]):
         reads = self._connection.reads
         if not reads.is_enabled:
             return
-        found: dict[tuple[str, ...], list[T]] = {tuple(key): [] for key in keys}
-        for some in chunks([tuple(key) for key in keys]):
-            several = {name: {key[n] for key in some} for n, name in enumerate(columns)}
-            for row in await self._matching({**several, **equals}):
+        rows_by_key: dict[tuple[str, ...], list[T]] = {tuple(key): [] for key in keys}
+        for chunk in chunks([tuple(key) for key in keys]):
+            values = {name: {key[n] for key in chunk} for n, name in enumerate(columns)}
+            for row in await self._fetch_matching({**values, **equals}):
                 key = tuple(getattr(row, name) for name in columns)
-                if key in found:
-                    found[key].append(row)
-        for key, rows in found.items():
-            asked = dict(zip(columns, key, strict=True))
-            first = question(self._kind, {**asked, **equals}, first=True)
-            reads.keep(self._table, first, rows[:1])
+                if key in rows_by_key:
+                    rows_by_key[key].append(row)
+        for key, rows in rows_by_key.items():
+            columns_of_key = dict(zip(columns, key, strict=True))
+            first_read = read_key(self._kind, {**columns_of_key, **equals}, first=True)
+            reads.store(self._table, first_read, rows[:1])
 
     def expect_none(self, column: str, value: str) -> None:
         self._connection.reads.expect_none(self._table, column, value)
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
-        table, found = self._table.c, {}
-        for some in (ANY,) if ids is None else chunks(ids):
-            asked = select(table.id, table[name]).where(self._where({"id": some}))
-            found |= dict(map(tuple, await self._connection.execute(asked)))
-        return found
+        table, values = self._table.c, {}
+        for chunk in (ANY,) if ids is None else chunks(ids):
+            statement = select(table.id, table[name]).where(self._where({"id": chunk}))
+            values |= dict(map(tuple, await self._connection.execute(statement)))
+        return values
 
     async def past(self, column: str, moment: datetime) -> list[T]:
         return await self._fetch(self._rows.where(self._table.c[column] <= moment))
@@ -230,10 +232,10 @@ class SqlReading(ReadableRows[T]):
         self, columns: Collection[str], moment: datetime, visible: Visible, most: int
     ) -> list[str]:
         table = self._table
-        found = select(table.c.id).where(
+        statement = select(table.c.id).where(
             or_(*(table.c[name] >= moment for name in columns)), visible_rows(table, visible)
         )
-        return list((await self._connection.execute(found.limit(most))).scalars())
+        return list((await self._connection.execute(statement.limit(most))).scalars())
 
     async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
         where = self._filtered(PageQuery(labels=labels))
@@ -242,22 +244,26 @@ class SqlReading(ReadableRows[T]):
     async def page(self, query: PageQuery) -> Page[T]:
         return await self._page(query, ())
 
-    async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
+    async def _page(self, query: PageQuery, conditions: Iterable[ColumnElement[bool]]) -> Page[T]:
         first = query.first
         key = self._table.c.id
         is_falling = query.newest != query.backwards
-        where = [*self._filtered(query), *more]
+        where = [*self._filtered(query), *conditions]
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
             where.append(
                 await self._after_cursor(query.after, by, query.visible, falling=is_falling)
             )
         order = [column.desc() if is_falling else column for column in by]
-        found = select(key).where(*where).order_by(*order).limit(first + 1)
+        ids = select(key).where(*where).order_by(*order).limit(first + 1)
         # The page is found among keys first, so that a scan reads no whole rows.
-        rows = await self._fetch(self._rows.where(key.in_(found)).order_by(*order))
+        rows = await self._fetch(self._rows.where(key.in_(ids)).order_by(*order))
         shown = rows[:first]
-        count = await self._counted([*self._filtered(query), *more]) if query.counting else None
+        count = (
+            await self._count_limited([*self._filtered(query), *conditions])
+            if query.counting
+            else None
+        )
         items = tuple(reversed(shown) if query.backwards else shown)
         return Page(items, len(rows) > first, count)
 
@@ -270,21 +276,24 @@ class SqlReading(ReadableRows[T]):
         name.
         """
         *named, key = by
-        id = self._cursor(after)
+        id = self._parse_cursor(after)
         if not named:
             return key < id if falling else key > id
-        asked = select(*named).where(key == id, visible_rows(self._table, visible))
-        value = (await self._connection.execute(asked)).scalar()
+        statement = select(*named).where(key == id, visible_rows(self._table, visible))
+        value = (await self._connection.execute(statement)).scalar()
         if value is None:
             raise Invalid(
                 "the cursor's row no longer exists: start again at the first page", field="after"
             )
-        here, there = tuple_(*by), tuple_(literal(value, named[0].type), literal(id, key.type))
-        return here < there if falling else here > there
+        row_position, cursor_position = (
+            tuple_(*by),
+            tuple_(literal(value, named[0].type), literal(id, key.type)),
+        )
+        return row_position < cursor_position if falling else row_position > cursor_position
 
-    async def _counted(self, where: Iterable[ColumnElement[bool]]) -> int:
-        some = select(self._table.c.id).where(*where).limit(MAX_COUNTED + 1)
-        total = select(func.count()).select_from(some.subquery())
+    async def _count_limited(self, where: Iterable[ColumnElement[bool]]) -> int:
+        limited = select(self._table.c.id).where(*where).limit(MAX_COUNTED + 1)
+        total = select(func.count()).select_from(limited.subquery())
         return (await self._connection.execute(total)).scalar_one()
 
     def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
@@ -298,27 +307,27 @@ class SqlReading(ReadableRows[T]):
         if query.not_seen_since is not None:
             where.append(self._table.c.pinged_at < query.not_seen_since)
         if query.text:
-            where.append(self._contains(query.text))
+            where.append(self._text_condition(query.text))
         return where
 
-    def _cursor(self, after: str) -> str | int:
+    def _parse_cursor(self, after: str) -> str | int:
         if self._table.c.id.type.python_type is not int:
             return after
         if not after.isdecimal():
             raise Invalid("is not a cursor of this list", field="after")
         return int(after)
 
-    def _contains(self, text: str) -> ColumnElement[bool]:
+    def _text_condition(self, text: str) -> ColumnElement[bool]:
         dialect = self._connection.dialect
         return or_(*(contains(self._table.c[n], text, dialect) for n in self._searched))
 
     def _where(self, equals: Mapping[str, object]) -> ColumnElement[bool]:
-        terms = [self._term(name, value) for name, value in equals.items()]
+        terms = [self._column_condition(name, value) for name, value in equals.items()]
         if "deleted_at" in self._table.c and "deleted_at" not in equals:
             terms.append(self._table.c.deleted_at.is_(None))
         return and_(True, *terms)
 
-    def _term(self, name: str, value: object) -> ColumnElement[bool]:
+    def _column_condition(self, name: str, value: object) -> ColumnElement[bool]:
         column = self._table.c[name]
         if value is ANY:
             return and_(True)
@@ -347,19 +356,19 @@ class SqlRows(SqlReading[T]):
     async def find(self, **equals: object) -> T | None:
         if self._connection.read_only:
             return await super().find(**equals)
-        found = await self._first(equals, locked=True)
-        if found is not None:
-            self._connection.touches.read(found)
-        return found
+        row = await self._find_first(equals, locked=True)
+        if row is not None:
+            self._connection.touches.read(row)
+        return row
 
     async def lock(self, ids: Collection[str]) -> list[T]:
-        found: list[T] = []
-        for some in chunks(sorted(ids)):
-            rows = self._rows.where(self._where({"id": some})).order_by(self._table.c.id)
-            found += await self._fetch(rows.with_for_update(key_share=True))
-        for row in found:
+        rows_read: list[T] = []
+        for chunk in chunks(sorted(ids)):
+            rows = self._rows.where(self._where({"id": chunk})).order_by(self._table.c.id)
+            rows_read += await self._fetch(rows.with_for_update(key_share=True))
+        for row in rows_read:
             self._connection.touches.read(row)
-        return found
+        return rows_read
 
     async def add(self, row: T) -> None:
         """Adds a row. On SQLite, a batch adds several in one statement: their operations have
@@ -367,12 +376,14 @@ class SqlRows(SqlReading[T]):
         self._connection.touches.wrote(getattr(row, "id", ""), self)
         values, reads = self._values(row), self._connection.reads
         if not (reads.is_enabled and is_batch_open()):
-            await self._write(_insert(self._table), [values], id=values.get("id"))
+            await self._write(_insert_statement(self._table), [values], id=values.get("id"))
             return
-        reads.forget_added(self._table, values)
+        reads.invalidate_added(self._table, values)
         id = values.get("id")
-        reads.keep(self._table, question(self._kind, {"id": id}, first=True), [row])
-        await self._connection.execute_later(_insert(self._table), values, self._refusal)
+        reads.store(self._table, read_key(self._kind, {"id": id}, first=True), [row])
+        await self._connection.execute_later(
+            _insert_statement(self._table), values, self._translate_conflict
+        )
 
     async def _put_later(self, row: T) -> None:
         """Writes a row that exists; on SQLite, a batch writes several in one statement."""
@@ -382,12 +393,14 @@ class SqlRows(SqlReading[T]):
         values = self._values(row)
         id = values.pop("id")
         self._connection.touches.wrote(id, self)
-        statement = _update(self._table, tuple(sorted(values)))
-        reads.forget(statement, id)
+        statement = _update_statement(self._table, tuple(sorted(values)))
+        reads.invalidate(statement, id)
         columns = {f"to_{name}": value for name, value in values.items()}
-        await self._connection.execute_later(statement, {"row": id, **columns}, self._refusal)
+        await self._connection.execute_later(
+            statement, {"row": id, **columns}, self._translate_conflict
+        )
 
-    def _refusal(self, error: IntegrityError) -> Exception:
+    def _translate_conflict(self, error: IntegrityError) -> Exception:
         return _conflict(self._table, error)
 
     async def add_each(self, several: Iterable[T]) -> None:
@@ -395,7 +408,7 @@ class SqlRows(SqlReading[T]):
         for row in rows:
             self._connection.touches.wrote(row["id"], self)
         if rows:
-            await self._write(_insert(self._table), rows)
+            await self._write(_insert_statement(self._table), rows)
 
     async def put(self, row: T) -> None:
         values = self._values(row)
@@ -404,7 +417,7 @@ class SqlRows(SqlReading[T]):
     async def change(self, id: str, **columns: object) -> bool:
         self._connection.touches.wrote(id, self)
         row = {f"to_{name}": value for name, value in columns.items()}
-        statement = _update(self._table, tuple(sorted(columns)))
+        statement = _update_statement(self._table, tuple(sorted(columns)))
         return (await self._write(statement, {"row": id, **row}, id=id)).rowcount == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
@@ -418,9 +431,9 @@ class SqlRows(SqlReading[T]):
             row = {f"to_{name}": value for name, value in columns.items()}
             shapes.setdefault(tuple(sorted(columns)), []).append({"row": id, **row})
         if len(shapes) > 1 and self._connection.dialect == "postgresql":
-            await self._hold(changes)
+            await self._lock_rows(changes)
         for names, rows in shapes.items():
-            await self._write(_update(self._table, names), rows)
+            await self._write(_update_statement(self._table, names), rows)
 
     async def _write(
         self,
@@ -435,21 +448,21 @@ class SqlRows(SqlReading[T]):
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 
-    async def _hold(self, ids: Collection[str]) -> None:
+    async def _lock_rows(self, ids: Collection[str]) -> None:
         key = self._table.c.id
-        for some in chunks(sorted(ids)):
-            held = select(key).where(key.in_(some)).order_by(key)
-            await self._connection.execute(held.with_for_update(key_share=True))
+        for chunk in chunks(sorted(ids)):
+            statement = select(key).where(key.in_(chunk)).order_by(key)
+            await self._connection.execute(statement.with_for_update(key_share=True))
 
     async def remove(self, id: str) -> None:
         self._connection.touches.wrote(id, self)
         await self._connection.execute(delete(self._table).where(self._table.c.id == id))
 
     async def remove_each(self, ids: Collection[str]) -> None:
-        for some in chunks(ids):
-            for id in some:
+        for chunk in chunks(ids):
+            for id in chunk:
                 self._connection.touches.wrote(id, self)
-            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(some)))
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(chunk)))
 
     async def remove_before(self, column: str, moment: datetime) -> None:
         past = self._table.c[column] <= moment
@@ -503,7 +516,7 @@ class TableRows(Generic[T]):
 
 def tables(*rows: TableRows[Any]) -> Repositories:
     """Returns the makers of repositories by port."""
-    return {made.port: made for made in rows}
+    return {repository.port: repository for repository in rows}
 
 
 @cache

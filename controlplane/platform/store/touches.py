@@ -55,23 +55,23 @@ class RowTracker:
 
     async def touched(self, ids: Iterable[str]) -> dict[str, TouchedRow]:
         """Returns the rows with these ids that were written."""
-        found = dict.fromkeys(ids, TouchedRow(None, None))
+        rows_by_id = dict.fromkeys(ids, TouchedRow(None, None))
         tables: dict[RereadableRows, list[str]] = {}
-        for id in found.keys() & self._written.keys():
+        for id in rows_by_id.keys() & self._written.keys():
             tables.setdefault(self._written[id], []).append(id)
-        for rows, some in tables.items():
-            after = {row.id: row for row in await rows.by_ids(some)}
-            found |= {id: TouchedRow(self._before.get(id), after.get(id)) for id in some}
-        return found
+        for rows, row_ids in tables.items():
+            after = {row.id: row for row in await rows.by_ids(row_ids)}
+            rows_by_id |= {id: TouchedRow(self._before.get(id), after.get(id)) for id in row_ids}
+        return rows_by_id
 
 
 def _digest(row: object) -> str:
     if row is None:
         return ""
-    return hashlib.sha256(orjson.dumps(row, default=_plain, option=_OPTIONS)).hexdigest()
+    return hashlib.sha256(orjson.dumps(row, default=_json_value, option=_OPTIONS)).hexdigest()
 
 
-def _plain(value: Any) -> object:
+def _json_value(value: Any) -> object:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, frozenset | set):

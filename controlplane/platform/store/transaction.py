@@ -30,13 +30,13 @@ class SqlTransaction:
     def __init__(self, connection: StoreConnection, repositories: Repositories) -> None:
         self.connection = connection
         self._repositories = repositories
-        self._made: dict[type[Any], Any] = {}
+        self._opened: dict[type[Any], Any] = {}
 
     def __getitem__(self, port: type[P]) -> P:
-        made = self._made.get(port)
-        if made is None:
-            made = self._made[port] = self._repositories[port](self)
-        return made
+        repository = self._opened.get(port)
+        if repository is None:
+            repository = self._opened[port] = self._repositories[port](self)
+        return repository
 
     @property
     def has_writes(self) -> bool:
@@ -44,7 +44,7 @@ class SqlTransaction:
 
     async def complete(self) -> None:
         """Write what every transaction writes last."""
-        for repository in list(self._made.values()):
+        for repository in list(self._opened.values()):
             if isinstance(repository, WrittenLast):
                 await repository.write_pending()
 

@@ -60,22 +60,26 @@ OF_SERVICE = frozenset({"components"})
 
 def visible_rows(table: Table, visible: Visible) -> ColumnElement[bool]:
     """Selects visible rows: of each set of scopes, a row is in at least one."""
-    return and_(True, *(_any_of(table, scopes) for scopes in visible))
+    return and_(True, *(_in_any_scope(table, scopes) for scopes in visible))
 
 
-def _any_of(table: Table, scopes: frozenset[Scope]) -> ColumnElement[bool]:
+def _in_any_scope(table: Table, scopes: frozenset[Scope]) -> ColumnElement[bool]:
     ids: dict[str, list[str]] = {}
     for scope in scopes:
         kind, _, id = scope.partition(":")
         ids.setdefault(kind, []).append(id)
-    terms = [term for kind, of_kind in ids.items() for term in _terms(table, kind, of_kind)]
-    return or_(False, *terms)
+    conditions = [
+        condition
+        for kind, kind_ids in ids.items()
+        for condition in _scope_conditions(table, kind, kind_ids)
+    ]
+    return or_(False, *conditions)
 
 
-def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[bool]]:
+def _scope_conditions(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[bool]]:
     if kind == "project" and table.name in OF_SERVICE:
         services = metadata.tables["services"]
-        visible = select(services.c.id).where(or_(*_terms(services, kind, ids)))
+        visible = select(services.c.id).where(or_(*_scope_conditions(services, kind, ids)))
         return [table.c.service_id.in_(visible)]
     name = ANCESTORS.get(table.name, {}).get(kind)
     if name is None:
@@ -87,7 +91,7 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
 def rows_with_tag(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:
     """Selects clusters with a tag, or rows of such clusters."""
     if "tags" not in table.c:
-        clusters = _clusters()
+        clusters = _clusters_table()
         tagged = select(clusters.c.id).where(rows_with_tag(clusters, tag, dialect))
         # Tags cover many clusters: SQLite must not sort all their rows for one page.
         column = table.c.cluster_id.concat("") if dialect == "sqlite" else table.c.cluster_id
@@ -100,22 +104,22 @@ def rows_with_label(table: Table, label: LabelRequirement, dialect: str) -> Colu
     """Selects rows by a label of their manifest, or a tag of their cluster."""
     declared = metadata.tables["declared_resources"]
     labelled = _has_pair(declared.c.labels, label.key, label.values, dialect)
-    found = table.c.id.in_(select(declared.c.id).where(labelled))
-    clusters = _clusters()
+    condition = table.c.id.in_(select(declared.c.id).where(labelled))
+    clusters = _clusters_table()
     if (column := table.c.get(CLUSTER_IDS.get(table.name, ""))) is not None:
         tagged = _has_pair(clusters.c.tags, label.key, label.values, dialect)
-        found = or_(found, column.in_(select(clusters.c.id).where(tagged)))
-    return not_(found) if label.operator.is_negative else found
+        condition = or_(condition, column.in_(select(clusters.c.id).where(tagged)))
+    return not_(condition) if label.operator.is_negative else condition
 
 
 def label_values(table: Table, key: str, visible: Visible, dialect: str) -> Select[tuple[str]]:
     """Selects the different values of a label of visible rows, as `rows_with_label` finds them."""
     rows = select(table.c.id).where(visible_rows(table, visible))
-    declared, clusters = metadata.tables["declared_resources"], _clusters()
+    declared, clusters = metadata.tables["declared_resources"], _clusters_table()
     own = _values_at(declared.c.labels, key, dialect).where(declared.c.id.in_(rows))
     column = table.c[CLUSTER_IDS[table.name]]
-    places = select(column).where(visible_rows(table, visible))
-    tags = _values_at(clusters.c.tags, key, dialect).where(clusters.c.id.in_(places))
+    cluster_ids = select(column).where(visible_rows(table, visible))
+    tags = _values_at(clusters.c.tags, key, dialect).where(clusters.c.id.in_(cluster_ids))
     found = union(own, tags).subquery()
     return select(found.c.value).order_by(found.c.value)
 
@@ -126,8 +130,10 @@ def _values_at(column: Column[object], key: str, dialect: str) -> Select[tuple[s
         pairs = type_coerce(column, JSONB)
         return select(pairs[key].astext.label("value")).where(pairs.has_key(key))
     each = func.json_each(column).table_valued("key", "value", name="pair")
-    found = select(each.c.value.label("value")).select_from(column.table.join(each, literal(True)))
-    return found.where(each.c.key == key)
+    statement = select(each.c.value.label("value")).select_from(
+        column.table.join(each, literal(True))
+    )
+    return statement.where(each.c.key == key)
 
 
 def _has_pair(
@@ -140,10 +146,10 @@ def _has_pair(
             return pairs.has_key(name)
         return or_(*(pairs.contains({name: value}) for value in values))
     each = func.json_each(column).table_valued("key", "value", name="pair")
-    found = select(literal(1)).select_from(each).where(each.c.key == name)
-    return (found.where(each.c.value.in_(values)) if values else found).exists()
+    statement = select(literal(1)).select_from(each).where(each.c.key == name)
+    return (statement.where(each.c.value.in_(values)) if values else statement).exists()
 
 
-def _clusters() -> Table:
+def _clusters_table() -> Table:
     """The table of clusters, by name: the platform imports no noun."""
     return metadata.tables["clusters"]

@@ -364,7 +364,7 @@ class Undoing:
                     return
                 self.written += 1
                 if isinstance(log := tx[AuditLog], SqlAudit):
-                    self.rows += log.waiting
+                    self.rows += log.pending
                 raise _Undo
         except _Undo:
             return

@@ -26,10 +26,10 @@ def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most:
 def test_requests_of_other_replicas_count_in_their_window_only() -> None:
     rates = RequestLimiter(RatePolicy.per(WINDOW_S, 10))
     assert rates.take("ada", 100.0) == 0.0
-    rates.learn(rates.window, {"ada": 9})
+    rates.record_other_replicas(rates.window, {"ada": 9})
     assert rates.take("ada", 101.0) == 9.0
     assert rates.take("bob", 101.0) == 0.0
-    rates.learn(rates.window - 1, {"bob": 9})
+    rates.record_other_replicas(rates.window - 1, {"bob": 9})
     assert rates.take("bob", 101.0) == 0.0
     assert rates.take("ada", 110.0) == 0.0
 
@@ -39,7 +39,7 @@ def test_only_busy_callers_are_shared() -> None:
     for caller, count in (("loud", 5), ("quiet", 4)):
         for _ in range(count):
             rates.take(caller, 100.0)
-    assert rates.busy(100.0) == {"loud": 5}
+    assert rates.counts_to_share(100.0) == {"loud": 5}
 
 
 def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:

@@ -61,8 +61,8 @@ def test_names_of_clusters_are_none_of_the_application(names: list[str]) -> None
     hosts = KnownHosts(_answer, names, "clusters.example.org")
     for host in ("dev", "A.b", "x@d"):
         host = f"{host}.Clusters.example.org.:8443"
-        assert not hosts.knows(host)
-    assert hosts.knows("localhost")
+        assert not hosts.accepts(host)
+    assert hosts.accepts("localhost")
 
 
 async def test_a_websocket_to_a_name_of_a_stranger_is_closed() -> None:
@@ -73,4 +73,4 @@ async def test_a_websocket_to_a_name_of_a_stranger_is_closed() -> None:
 
 async def test_a_star_takes_every_name() -> None:
     """For those who check names before it comes here."""
-    assert KnownHosts(_answer, ["*"]).knows("evil.example")
+    assert KnownHosts(_answer, ["*"]).accepts("evil.example")

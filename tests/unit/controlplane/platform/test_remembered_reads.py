@@ -21,7 +21,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.ports import ANY
 from controlplane.platform.store.engine import make_engine
-from controlplane.platform.store.remembered import RememberedReads, question
+from controlplane.platform.store.remembered import RememberedReads, read_key
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.services.ports import ServiceStore
 from controlplane.store.repositories import REPOSITORIES
@@ -33,13 +33,13 @@ from tests.fakes.operations import make_cluster, make_service
 TABLES = MetaData()
 SERVICES = Table("services", TABLES, Column("id", Integer), Column("name", String))
 CLUSTERS = Table("clusters", TABLES, Column("id", Integer))
-ASKED = question(str, {"name": "web"})
+ASKED = read_key(str, {"name": "web"})
 
 
 def reads(*, enabled: bool = True) -> RememberedReads:
     made = RememberedReads(enabled=enabled)
-    made.keep(SERVICES, ASKED, ["web"])
-    made.keep(CLUSTERS, ASKED, [])
+    made.store(SERVICES, ASKED, ["web"])
+    made.store(CLUSTERS, ASKED, [])
     return made
 
 
@@ -47,13 +47,13 @@ def test_an_absent_row_is_remembered_and_an_unasked_one_is_unknown() -> None:
     found = reads()
     assert found.get(SERVICES, ASKED) == ["web"]
     assert found.get(CLUSTERS, ASKED) == []
-    assert found.get(SERVICES, question(str, {"name": "other"})) is None
+    assert found.get(SERVICES, read_key(str, {"name": "other"})) is None
 
 
 def test_a_write_forgets_its_own_table() -> None:
     for statement in (insert(SERVICES), update(SERVICES)):
         found = reads()
-        found.forget(statement)
+        found.invalidate(statement)
         assert found.get(SERVICES, ASKED) is None
         assert found.get(CLUSTERS, ASKED) == []
 
@@ -61,13 +61,13 @@ def test_a_write_forgets_its_own_table() -> None:
 def test_a_deletion_or_unknown_text_forgets_everything() -> None:
     for statement in (delete(SERVICES), text("PRAGMA optimize")):
         found = reads()
-        found.forget(statement)
+        found.invalidate(statement)
         assert found.get(CLUSTERS, ASKED) is None
 
 
 def test_a_select_forgets_nothing() -> None:
     found = reads()
-    found.forget(select(SERVICES))
+    found.invalidate(select(SERVICES))
     assert found.get(SERVICES, ASKED) == ["web"]
 
 
@@ -85,27 +85,27 @@ def test_a_callers_changes_to_a_result_are_not_remembered() -> None:
 
 def test_a_write_of_one_row_forgets_it_and_all_reads_that_it_may_join() -> None:
     found = RememberedReads(enabled=True)
-    by_id = {id: question(str, {"id": id}) for id in ("a", "b")}
+    by_id = {id: read_key(str, {"id": id}) for id in ("a", "b")}
     for id, asked in by_id.items():
-        found.keep(SERVICES, asked, [id])
-    found.keep(SERVICES, ASKED, [])
-    found.keep(SERVICES, question(str, {"id": ["a", "b"]}), ["a", "b"])
-    found.forget(update(SERVICES), "a")
+        found.store(SERVICES, asked, [id])
+    found.store(SERVICES, ASKED, [])
+    found.store(SERVICES, read_key(str, {"id": ["a", "b"]}), ["a", "b"])
+    found.invalidate(update(SERVICES), "a")
     assert found.get(SERVICES, by_id["a"]) is None
     assert found.get(SERVICES, by_id["b"]) == ["b"]
     assert found.get(SERVICES, ASKED) is None
-    assert found.get(SERVICES, question(str, {"id": ["a", "b"]})) is None
+    assert found.get(SERVICES, read_key(str, {"id": ["a", "b"]})) is None
 
 
 def test_a_new_row_forgets_the_reads_that_it_matches() -> None:
     found = RememberedReads(enabled=True)
-    of_web = question(str, {"name": "web", "deleted_at": ANY}, first=True)
-    of_other, several = question(str, {"name": "api"}), question(str, {"name": ["web", "api"]})
-    everything, by_id = question(str, {}), question(str, {"id": "a"})
-    listed = question(str, {"labels": "x"})
+    of_web = read_key(str, {"name": "web", "deleted_at": ANY}, first=True)
+    of_other, several = read_key(str, {"name": "api"}), read_key(str, {"name": ["web", "api"]})
+    everything, by_id = read_key(str, {}), read_key(str, {"id": "a"})
+    listed = read_key(str, {"labels": "x"})
     for asked in (of_web, of_other, several, everything, by_id, listed):
-        found.keep(SERVICES, asked, [])
-    found.forget_added(SERVICES, {"id": "a", "name": "web", "deleted_at": None, "labels": {}})
+        found.store(SERVICES, asked, [])
+    found.invalidate_added(SERVICES, {"id": "a", "name": "web", "deleted_at": None, "labels": {}})
     assert found.get(SERVICES, of_other) == []
     for asked in (of_web, several, everything, by_id, listed):
         assert found.get(SERVICES, asked) is None
@@ -115,11 +115,11 @@ def test_an_absent_value_is_known_until_a_row_has_it() -> None:
     found = RememberedReads(enabled=True)
     for id in ("a", "b"):
         found.expect_none(SERVICES, "cluster", id)
-    asked = {id: question(str, {"cluster": id, "name": ["x", "y"]}) for id in ("a", "b", "c")}
+    asked = {id: read_key(str, {"cluster": id, "name": ["x", "y"]}) for id in ("a", "b", "c")}
     assert [found.get(SERVICES, one) for one in asked.values()] == [[], [], None]
-    found.forget_added(SERVICES, {"id": "1", "cluster": "a"})
+    found.invalidate_added(SERVICES, {"id": "1", "cluster": "a"})
     assert [found.get(SERVICES, one) for one in asked.values()] == [None, [], None]
-    found.forget(update(SERVICES), "2")
+    found.invalidate(update(SERVICES), "2")
     assert found.get(SERVICES, asked["b"]) is None
 
 

@@ -93,7 +93,7 @@ def test_columns_decode_the_values_of_their_fields(row_table) -> None:
     table = row_table("cars", Car)
 
     colour, labels = table.c.colour.type, table.c.labels.type
-    assert isinstance(colour, EnumColumn) and colour.words is Colour
+    assert isinstance(colour, EnumColumn) and colour.enum_class is Colour
     assert isinstance(labels, JsonColumn) and labels.shape == dict[str, str]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.platform.http.tokens import token_in_payload, token_of
+from controlplane.platform.http.tokens import bearer_token, token_in_payload
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from controlplane.platform.http.tokens import token_in_payload, token_of
     ],
 )
 def test_a_header_has_a_token(header: str, token: str) -> None:
-    assert token_of(header) == token
+    assert bearer_token(header) == token
 
 
 @pytest.mark.parametrize(
