@@ -6,6 +6,10 @@ from core.runtime.clock import Clock
 from proxy.gateway.error_response import age
 from proxy.ports import AgentPresence, AgentRoute, AgentRouter
 
+_NEXT_STEP = (
+    "look at its log in that cluster: kubectl -n towline-agent logs deployment/towline-agent"
+)
+
 
 class AgentLocator:
     """Finds the route to the agent of a cluster, if the agent can take another request.
@@ -41,6 +45,6 @@ class AgentLocator:
         contact = await self._presence.last_seen(cluster_id)
         absent = f'cluster "{handle}" is not connected: agent '
         if contact is None:
-            return f"{absent}never seen yet"
+            return f"{absent}never seen yet; {_NEXT_STEP}"
         seen = f"{absent}last seen {age(self._clock.now() - contact.at)} ago"
-        return f"{seen}; {contact.problem}" if contact.problem else seen
+        return "; ".join(filter(None, (seen, contact.problem, _NEXT_STEP)))

@@ -148,6 +148,7 @@ async def test_absent_agent(stack: Stack, user: User) -> None:
     assert status == 503
     assert b"retry-after" not in head.lower()
     assert b"last seen 3m12s ago" in body
+    assert b"kubectl -n towline-agent logs deployment/towline-agent" in body
     assert b'Warning: 299 towline "cluster \\"dev\\" is not connected' in head
 
 
