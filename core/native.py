@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 7
+INTERFACE = 8
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes, bool]
@@ -88,6 +88,10 @@ class NativeHub(Protocol):
 
     def abort(self, connection: int) -> None:
         """The user's connection must end with a reset."""
+        ...
+
+    def ends(self) -> int:
+        """Descriptor that is readable while ended requests wait. OSError: no descriptor is free."""
         ...
 
     def take_ends(self, most: int) -> Sequence[Ends]:

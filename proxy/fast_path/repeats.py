@@ -1,5 +1,6 @@
 """Reads that the native hub serves by a decision of the gateway on the same head."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import StreamLimits
+from proxy.fast_path.hub_request import HubRequest
 from proxy.gateway.authorize.authorizer import (
     AuthorizedRequest,
     CachedAuthorization,
@@ -25,6 +27,7 @@ from proxy.tunnel.data_links import DataLinks
 
 log = structlog.get_logger(__name__)
 
+# More reads end meanwhile, whose records are then made together.
 ENDS_SECONDS = 0.1
 ENDS_AT_ONCE = 500
 SWEEP_SECONDS = 5.0
@@ -130,7 +133,7 @@ class RepeatedReads:
     def end(self, number: int, response: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request; see `RepeatedRequest.end`."""
         self._ended[number] = reason
-        self._hub.end(number, encode(response, close=True))
+        HubRequest(self._hub, number).end(encode(response, close=True))
 
     def on_rest(self, user: UserConnection) -> None:
         """Handles the end of a request: the next one with the same head may be served natively."""
@@ -206,10 +209,26 @@ class RepeatedReads:
 
     async def _take_ends(self) -> None:
         while True:
+            await self._any_end()
             await self._clock.sleep(ENDS_SECONDS)
             while self.record_ends():
                 # Users that Python serves come first.
                 await self._clock.sleep(0)
+
+    async def _any_end(self) -> None:
+        """Returns when ended requests wait."""
+        loop, descriptor = asyncio.get_running_loop(), self._hub.ends()
+        ready = asyncio.Event()
+
+        def on_readable() -> None:
+            loop.remove_reader(descriptor)
+            ready.set()
+
+        loop.add_reader(descriptor, on_readable)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(descriptor)
 
     def record_ends(self) -> bool:
         """Records ended requests; reports whether more may wait."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
 from core.native import NativeHub, Report
 from proxy.domain.audit import EndReason
+from proxy.fast_path.hub_request import HubRequest
 from proxy.fast_path.repeats import END_REASONS, ENDED
 from proxy.gateway.forward.agent_request import tenant_of
 from proxy.gateway.forward.proxied_request import ProxiedRequest
@@ -23,20 +24,6 @@ class ConnectionPlace:
     connection: int
     read: int
     written: int
-
-
-@dataclass(frozen=True, slots=True)
-class HubSplice:
-    """Implements the port `Splice` for a request of the hub."""
-
-    hub: NativeHub
-    number: int
-
-    def end(self) -> None:
-        self.hub.end(self.number, b"")
-
-    def end_between_events(self) -> None:
-        self.hub.end_between_events(self.number)
 
 
 class SplicedRequests:
@@ -96,7 +83,7 @@ class SplicedRequests:
         if not number:
             return False
         self._requests[number], self._messages[number] = request, message
-        request.splice = HubSplice(self._hub, number)
+        request.splice = HubRequest(self._hub, number)
         return True
 
     def take_reports(self) -> None:

@@ -19,6 +19,7 @@ use crate::accept::{Refused, accept_until, client_of};
 use crate::backend::Backend;
 use crate::budget::Budget;
 use crate::flow::Flow;
+use crate::inbox::Inbox;
 use crate::link::{self, HubLinks};
 use crate::proxy_header::Network;
 use crate::runtime::locked;
@@ -96,7 +97,7 @@ pub struct HubState {
     pub open: Mutex<HashMap<u64, Arc<OpenRequest>>>,
     pub splices: Splices,
     pub budget: Arc<Budget>,
-    pub ended: Mutex<Vec<Ended>>,
+    pub ended: Inbox<Ended>,
     pub refused: Mutex<Refused>,
     pub ids: AuditIds,
     pub draining: watch::Sender<bool>,
@@ -115,7 +116,7 @@ impl HubState {
             links: HubLinks::default(),
             backends: Mutex::default(),
             open: Mutex::default(),
-            ended: Mutex::default(),
+            ended: Inbox::default(),
             refused: Mutex::default(),
             ids: AuditIds::default(),
             draining: watch::Sender::new(false),
@@ -141,7 +142,7 @@ impl HubState {
         let room = verdict.load.load(Ordering::Relaxed) < verdict.room;
         let free = room && verdict.link.is_open() && !*self.draining.borrow();
         let free = free && !verdict.share.is_tight();
-        (free && locked(&self.ended).len() < MAX_ENDED).then_some(verdict)
+        (free && self.ended.len() < MAX_ENDED).then_some(verdict)
     }
 
     /// Counts a request as open.
@@ -171,7 +172,7 @@ impl HubState {
         request.verdict.load.fetch_sub(1, Ordering::Relaxed);
         locked(&self.open).remove(&request.number);
         if let Some((status, end)) = end {
-            locked(&self.ended).push(Ended {
+            self.ended.put(Ended {
                 verdict: request.verdict.id,
                 id: request.id,
                 source: request.source,

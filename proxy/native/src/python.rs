@@ -29,7 +29,7 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -201,14 +201,15 @@ impl NativeHub {
         }
     }
 
+    /// Descriptor that is readable while ended requests wait.
+    fn ends(&self) -> PyResult<RawFd> {
+        Ok(self.state.ended.descriptor()?)
+    }
+
     /// Takes up to `most` ended requests, those with equal records in one group.
     fn take_ends(&self, most: usize) -> Vec<GroupTuple> {
-        let mut ended = locked(&self.state.ended);
-        let size = most.min(ended.len());
-        let taken: Vec<_> = ended.drain(..size).collect();
-        drop(ended);
         let mut groups: HashMap<_, GroupTuple> = HashMap::new();
-        for request in taken {
+        for request in self.state.ended.take(most) {
             let number = if request.end == End::Ended { request.number } else { 0 };
             let key = (request.verdict, request.source.ip(), request.status, request.end, number);
             let group = groups.entry(key).or_insert_with(|| {
