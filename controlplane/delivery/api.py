@@ -71,12 +71,6 @@ class FleetDiffType(Output[FleetDiff]):
 
     sha: str = computed(lambda diff: diff.commit.sha)
     """Full SHA of the commit."""
-    added: int = computed(lambda diff: diff.total(lambda difference: difference.added))
-    """Number of new objects over all services."""
-    removed: int = computed(lambda diff: diff.total(lambda difference: difference.removed))
-    """Number of removed objects over all services."""
-    changed: int = computed(lambda diff: diff.total(lambda difference: difference.changed))
-    """Number of changed objects over all services."""
 
 
 @strawberry.type

@@ -1,7 +1,7 @@
 """Previews of a change: its effect on one service, or on all services of a repository."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -31,7 +31,7 @@ from core.spec.source import Commit
 
 _BATCH = 32
 _MAX_AFFECTED = 5_000
-_MAX_GROUPS = 200
+MAX_GROUPS = 200
 _OBJECTS_A_GROUP = 50
 
 
@@ -102,10 +102,12 @@ class FleetDiff:
     """Services grouped by effect, the largest group first. Limit: 200."""
     more: int = 0
     """Number of further groups that are not listed."""
-
-    def total(self, counted: Callable[[Difference], int]) -> int:
-        """Returns a count of objects over all services of the groups."""
-        return sum(counted(group.difference) * len(group.services) for group in self.groups)
+    added: int = 0
+    """Number of new objects over all services."""
+    removed: int = 0
+    """Number of removed objects over all services."""
+    changed: int = 0
+    """Number of changed objects over all services."""
 
 
 @dataclass(slots=True)
@@ -223,8 +225,11 @@ class Diffs(ContextOperations):
             commit,
             len(services),
             len(services) - changed,
-            tuple(groups[:_MAX_GROUPS]),
-            max(0, len(groups) - _MAX_GROUPS),
+            tuple(groups[:MAX_GROUPS]),
+            max(0, len(groups) - MAX_GROUPS),
+            added=sum(group.difference.added * len(group.services) for group in groups),
+            removed=sum(group.difference.removed * len(group.services) for group in groups),
+            changed=sum(group.difference.changed * len(group.services) for group in groups),
         )
 
     async def _find_service_and_cluster(self, actor: Actor, id: str) -> tuple[Service, Cluster]:

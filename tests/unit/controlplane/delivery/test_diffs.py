@@ -7,6 +7,7 @@ import pytest
 from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.ports import ClusterStore
+from controlplane.delivery.operations import diffs
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.services.model.service import Service
@@ -187,6 +188,17 @@ async def test_services_with_the_same_effect_are_one_group(
     assert (both.error, both.difference.changed) == (None, 1)
     assert [member.service.name for member in failed.services] == ["api"]
     assert (failed.new_digest, failed.error, bool(failed.difference)) == (None, "bad chart", False)
+
+
+async def test_totals_count_groups_beyond_the_limit(
+    world: MemoryOperations, operations: Diffs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diffs, "MAX_GROUPS", 1)
+    await fleet(world)
+    push(world, "next", web="three", api="two", job="one")
+    found = await operations.of_fleet(VIEWER, "fleet", "next")
+    assert (len(found.groups), found.more) == (1, 1)
+    assert (found.added, found.changed, found.removed) == (0, 3, 0)
 
 
 async def test_the_same_digest_counts_as_unchanged(
