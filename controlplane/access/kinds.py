@@ -128,7 +128,7 @@ class RoleKind(OperatedKind[Role]):
     has_project = False
     hidden = ("name",)
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[Role]:
         return [*_built_in(names), *await tx[RoleStore].by_names(names)]
@@ -277,7 +277,7 @@ class RoleBindingKind(KindWithOperations[BindingView, RoleBindings]):
     async def all(self, tx: Transaction) -> Sequence[BindingView]:
         return await self._load_views(tx, await tx[RoleBindingStore].all())
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[BindingView]:
         views = list(await self._load_views(tx, await tx[RoleBindingStore].by_names(names)))
@@ -351,7 +351,7 @@ class GroupKind(KindWithOperations[Group, Groups]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         group_columns = {name: value for name, value in columns.items() if name != "members"}
-        change = row_of(GroupChange, self.placed(placement, group_columns))
+        change = row_of(GroupChange, self.with_placement(placement, group_columns))
         group = await self._operations.create(actor, change)
         for user_id in sorted(columns.get("members", ())):
             await self._operations.add_member(actor, group.id, user_id)
@@ -383,7 +383,7 @@ class AccountKind(ManifestKind[User]):
     def __init__(self, users: Users) -> None:
         self._users = users
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[User]:
         return await tx[UserStore].by_emails(names)

@@ -31,7 +31,7 @@ class ClusterKind(KindWithOperations[Cluster, Clusters], TargetedKind[Cluster]):
     named_by = "handle"
     rename = {"name": "display_name", "subjects": "bindings"}
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[Cluster]:
         return await tx[ClusterStore].by_handles(names)
@@ -43,7 +43,7 @@ class ClusterKind(KindWithOperations[Cluster, Clusters], TargetedKind[Cluster]):
         return row.ending_at is None
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = {"name": placement.name} | self.placed(placement, columns)
+        change = {"name": placement.name} | self.with_placement(placement, columns)
         cluster, _ = await self._operations.create(actor, row_of(ClusterChange, change))
         return cluster.id
 
@@ -78,7 +78,7 @@ class ClusterGroupKind(KindWithOperations[ClusterGroup, ClusterGroups]):
     concluding = _FREEZE
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = self.placed(placement, _without_freeze(columns))
+        change = self.with_placement(placement, _without_freeze(columns))
         return (await self._operations.create(actor, row_of(ClusterGroupChange, change))).id
 
     async def update(self, actor: Actor, row: ClusterGroup, columns: Columns) -> None:

@@ -71,7 +71,7 @@ class GeneratorManifestKind(OperatedKind[D]):
         ]
 
     @classmethod
-    def made(cls, change: type[Any], columns: Columns) -> Any:
+    def build_change(cls, change: type[Any], columns: Columns) -> Any:
         return row_of(change, operation_columns(columns) if change is ServiceChange else columns)
 
 

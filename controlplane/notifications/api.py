@@ -84,9 +84,9 @@ class NotificationSinkAttributes(Draft[SinkDraft]):
     configuration: SinkConfigurationAttributes
     """Target of the sink."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         settings = settings_from(BY_KIND[self.type], self.configuration, "configuration")
-        return {**super().given(), "settings": settings}
+        return {**super().field_values(), "settings": settings}
 
 
 @draft(RouterFilter)
@@ -111,10 +111,10 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
     """Sinks. Limit: 20."""
     severity: Severity = Severity.INFO
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         check_count(len(self.events), "events", _MAX_EVENTS)
         sinks = tuple(sink.sink_id for sink in self.router_sinks)
-        return {**super().given(), "events": tuple(self.events), "sinks": sinks}
+        return {**super().field_values(), "events": tuple(self.events), "sinks": sinks}
 
 
 _SINKS = ResourceFields("sink", Sinks, NotificationSink, each(NotificationSink.of))

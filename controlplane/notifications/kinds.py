@@ -36,7 +36,7 @@ class NotificationSinkKind(KindWithOperations[Sink, Sinks]):
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
         sink, _ = await self._operations.upsert(
-            actor, row_of(SinkDraft, self.placed(placement, columns))
+            actor, row_of(SinkDraft, self.with_placement(placement, columns))
         )
         return sink.id
 
@@ -57,7 +57,7 @@ class NotificationRuleKind(KindWithOperations[Router, Routers]):
     takes_all = True
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        draft = row_of(RouterDraft, self.placed(placement, columns))
+        draft = row_of(RouterDraft, self.with_placement(placement, columns))
         return (await self._operations.upsert(actor, draft)).id
 
     async def update(self, actor: Actor, row: Router, columns: Columns) -> None:

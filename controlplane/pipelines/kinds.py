@@ -60,7 +60,7 @@ class PipelineKind(KindWithOperations[PipelineRecord, Pipelines]):
         return column_values(_draft_of(*await self._operations.with_secrets(tx, row)))
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        return await self._save(actor, self.placed(placement, columns), is_paused=False)
+        return await self._save(actor, self.with_placement(placement, columns), is_paused=False)
 
     async def update(self, actor: Actor, row: PipelineRecord, columns: Columns) -> None:
         await self._save(actor, columns | {"name": row.name}, is_paused=_is_paused(row))

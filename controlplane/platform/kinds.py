@@ -121,7 +121,7 @@ class ManifestKind(ABC, Generic[R]):
         """Reads all resources of the kind."""
         return await tx[self.port].all()
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[R]:
         """Reads resources by their names, in one query; `scopes` are IDs of clusters."""
@@ -186,11 +186,11 @@ class ManifestKind(ABC, Generic[R]):
         return {}
 
     @classmethod
-    def made(cls, change: type[Any], columns: Columns) -> Any:
+    def build_change(cls, change: type[Any], columns: Columns) -> Any:
         """Returns a change with these columns; the other ones have their defaults."""
         return row_of(change, columns)
 
-    def placed(self, placement: Placement, columns: Columns) -> Columns:
+    def with_placement(self, placement: Placement, columns: Columns) -> Columns:
         """Returns the fields of a new resource, with its name and project."""
         project = {"project_id": placement.project_id} if self.has_project else {}
         return columns | {self.named_by: placement.name} | project
@@ -225,7 +225,7 @@ class OperatedKind(KindWithOperations[R, ResourceOperations]):
     """A kind whose operations have the usual verbs, with `change` as their argument."""
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = row_of(self.change, self.placed(placement, columns))
+        change = row_of(self.change, self.with_placement(placement, columns))
         return (await self._operations.create(actor, change)).id
 
     async def update(self, actor: Actor, row: R, columns: Columns) -> None:

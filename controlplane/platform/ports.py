@@ -106,7 +106,7 @@ class ReadableRows(Protocol[T]):
         """Reads rows that the transaction finds one at a time later by these columns."""
         ...
 
-    def expect_none(self, column: str, value: str) -> None:
+    def mark_absent(self, column: str, value: str) -> None:
         """Tells that no row has this value, such as the ID of a new row: reads need no query."""
         ...
 

@@ -35,7 +35,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     def __init__(self, repositories: RepositoryOperations) -> None:
         self._repositories = repositories
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[Repository]:
         return self._of_this_kind(await tx[RepositoryStore].by_urls(names))
@@ -53,7 +53,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
         return self._repositories.secrets_of(row)
 
     async def create(self, actor: Actor, placement: Placement, columns: Columns) -> str:
-        change = row_of(RepositoryChange, self.placed(placement, columns))
+        change = row_of(RepositoryChange, self.with_placement(placement, columns))
         return (await self._repositories.create(actor, change, self.repository_kind)).id
 
     async def update(self, actor: Actor, row: Repository, columns: Columns) -> None:

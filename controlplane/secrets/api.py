@@ -209,11 +209,11 @@ class SecretAttributes(Draft[SecretChange]):
     source: SecretSourceAttributes | None = None
     """External source."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         return {
             "value": _decoded_value(self.value, self.value_base64),
             "source": self.source.source() if self.source else None,
-            **super().given(),
+            **super().field_values(),
         }
 
 

@@ -72,7 +72,7 @@ class ServiceKind(TargetedKind[Service]):
         self._services = services
         self._use_secrets = use_secrets
 
-    async def named(
+    async def by_names(
         self, tx: Transaction, names: Collection[str], scopes: Collection[str]
     ) -> Sequence[Service]:
         return await tx[ServiceStore].with_names(scopes, names)

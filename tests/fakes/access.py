@@ -129,7 +129,7 @@ class FakeIssuers:
         self, token: str, issuer: str, audience: str, keys: str | None
     ) -> Claims:
         claims = await self.verify(token)
-        if claims.every.get("aud") != audience:
+        if claims.raw.get("aud") != audience:
             raise Unauthenticated("another audience")
         return claims
 

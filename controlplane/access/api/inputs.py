@@ -161,8 +161,8 @@ class ProjectAttributes(Draft[ProjectChange]):
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     """Users and groups with the role `editor`. Replaces the whole list. Limit: 500."""
 
-    def given(self) -> FieldValues:
-        return super().given() | {"subjects": subjects_by_role(self)}
+    def field_values(self) -> FieldValues:
+        return super().field_values() | {"subjects": subjects_by_role(self)}
 
 
 @strawberry.input

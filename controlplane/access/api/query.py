@@ -81,7 +81,7 @@ class AccessQuery:
 
     groups = _GROUPS.page(Groups.page)
     """Groups."""
-    group = _GROUPS.ask(Groups.get)
+    group = _GROUPS.lookup(Groups.get)
     """A group, by name.
 
     Args:

@@ -60,7 +60,7 @@ class Claims:
     name: str = ""
     groups: tuple[str, ...] | None = None
     """None: the token has no such claim."""
-    every: Mapping[str, object] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class TrustRuleSpec:
     def matches(self, claims: Claims) -> bool:
         """Returns whether a token with these claims matches. An absent claim never matches."""
         return fnmatchcase(claims.subject, self.subject) and all(
-            name in claims.every and fnmatchcase(str(claims.every[name]), pattern)
+            name in claims.raw and fnmatchcase(str(claims.raw[name]), pattern)
             for name, pattern in self.claims.items()
         )
 

@@ -105,7 +105,7 @@ class OidcIssuers:
         claims = await self._verify_for_client(
             str(response.get("id_token", "")), client, client.client_id
         )
-        if claims.every.get("nonce") != nonce:
+        if claims.raw.get("nonce") != nonce:
             raise Unauthenticated("this sign-in was started by another browser: start again")
         return claims
 

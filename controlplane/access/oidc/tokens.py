@@ -42,7 +42,7 @@ def validate_claims(
         email_verified=_is_true(claims.get("email_verified", trust_email)),
         name=_text(claims.get("name") or claims.get("preferred_username") or ""),
         groups=_groups(claims.get(groups_claim)),
-        every=dict(claims),
+        raw=dict(claims),
     )
 
 

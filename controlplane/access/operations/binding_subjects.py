@@ -38,7 +38,7 @@ async def change_subjects(
     Forbidden: a changed role has permissions there that the actor lacks.
     """
     if is_new:
-        tx[RoleBindingStore].expect_none("scope", target.scope)
+        tx[RoleBindingStore].mark_absent("scope", target.scope)
     changed = await _replace_subjects(tx, target, roles)
     if changed:
         tx.audit_as("setBindings", str(target), target.scope, roles=sorted(roles))

@@ -86,7 +86,7 @@ class Federation:
 
         Entra ID uses a different subject for each application, but the same object id (`oid`).
         """
-        ids = [claims.subject, claims.every.get("oid")]
+        ids = [claims.subject, claims.raw.get("oid")]
         external_ids = [candidate for candidate in ids if isinstance(candidate, str) and candidate]
         return await tx[UserStore].by_external_id(claims.issuer, external_ids)
 

@@ -85,8 +85,8 @@ class Groups(StoreOperations):
             if (existing := await tx[GroupStore].by_name(group.name)) is not None:
                 raise name_conflict(actor, existing, f"group {group.name!r} already exists")
             await tx[GroupStore].add(group)
-            tx[MembershipStore].expect_none("group_id", group.id)
-            tx[RoleBindingStore].expect_none("subject_id", group.id)
+            tx[MembershipStore].mark_absent("group_id", group.id)
+            tx[RoleBindingStore].mark_absent("subject_id", group.id)
             tx.audit(group.name, group.id)
         return group
 

@@ -36,8 +36,8 @@ class ObjectAttributes(Draft[ObjectRef]):
     group: str | None = None
     namespace: str | None = None
 
-    def given(self) -> FieldValues:
-        return {"group": "", "version": "", "namespace": "", **super().given()}
+    def field_values(self) -> FieldValues:
+        return {"group": "", "version": "", "namespace": "", **super().field_values()}
 
 
 @draft(JobRequest, rename={"timeout": "timeout_s"}, hide={"follow", "project_id"})

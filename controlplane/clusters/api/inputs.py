@@ -26,8 +26,8 @@ class ClusterAttributes(RbacAttributes, Draft[ClusterChange]):
     tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
-    def given(self) -> FieldValues:
-        return {**super().given(), "subjects": subjects_by_role(self)}
+    def field_values(self) -> FieldValues:
+        return {**super().field_values(), "subjects": subjects_by_role(self)}
 
 
 @draft(ClusterChange, hide={"subjects", "project_id"})
@@ -37,5 +37,5 @@ class ClusterUpdateAttributes(RbacAttributes, Draft[ClusterChange]):
     tags: list[TagAttributes | None] | None = None
     metadata: Json | None = None
 
-    def given(self) -> FieldValues:
-        return {**super().given(), "subjects": subjects_by_role(self)}
+    def field_values(self) -> FieldValues:
+        return {**super().field_values(), "subjects": subjects_by_role(self)}

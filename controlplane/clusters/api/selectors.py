@@ -36,6 +36,6 @@ class ClusterSelectorAttributes(Draft[Selector]):
 
     tags: list[TagAttributes] | None = None
 
-    def given(self) -> FieldValues:
-        given = super().given()
+    def field_values(self) -> FieldValues:
+        given = super().field_values()
         return {name: value for name, value in given.items() if value != ""}

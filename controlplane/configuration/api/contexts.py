@@ -50,8 +50,8 @@ class ServiceContextAttributes(Draft[ContextChange]):
     types: Json | None = None
     """Types by key, such as `NUMBER`."""
 
-    def given(self) -> FieldValues:
-        return {**super().given(), "types": _value_types(self.types)}
+    def field_values(self) -> FieldValues:
+        return {**super().field_values(), "types": _value_types(self.types)}
 
 
 def _value_types(types: object) -> dict[str, str] | None:

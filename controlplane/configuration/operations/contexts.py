@@ -114,8 +114,8 @@ class ServiceContexts(NamedOperations[ServiceContext]):
                 new = ServiceContext(self._context.new_id(), name, now, now, project_id=project)
                 after = self._with_changes(new, change)
                 await tx[ContextStore].add(after)
-                tx[ContextOverrideStore].expect_none("context_id", after.id)
-                tx[ContextBindingStore].expect_none("context_id", after.id)
+                tx[ContextOverrideStore].mark_absent("context_id", after.id)
+                tx[ContextBindingStore].mark_absent("context_id", after.id)
             else:
                 tx.authorize(Verb.WRITE, before.target)
                 check_not_moved(f"context {name!r}", before.project_id, change.project_id)

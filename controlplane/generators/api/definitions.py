@@ -206,10 +206,10 @@ class GeneratorInput(Draft[C]):
 
     selector: ClusterSelectorAttributes | None
 
-    def given(self) -> FieldValues:
-        given = super().given()
+    def field_values(self) -> FieldValues:
+        given = super().field_values()
         if self.selector is not None:
-            given["selector"] = self.selector.given()
+            given["selector"] = self.selector.field_values()
         return given
 
 

@@ -106,7 +106,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
     on_delete: LeavePolicy | None = None
     """Handling of services when the global service is deleted. Default: same as `cascade`."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         if self.provider_id:
             raise Invalid(
                 "providers are not supported; select clusters by tags", field="providerId"
@@ -121,7 +121,7 @@ class GlobalServiceAttributes(Draft[GlobalChange]):
             selector["tags"] = values_by_name(self.tags)
         leave = self.cascade.leave if self.cascade else None
         policies = {"leave": leave, "on_delete": leave}
-        return {**policies, **super().given(), "selector": selector}
+        return {**policies, **super().field_values(), "selector": selector}
 
 
 @strawberry.input

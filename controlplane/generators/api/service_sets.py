@@ -75,8 +75,8 @@ class GeneratorAttributes(Draft[Generator]):
 
     items: list[list[TagAttributes]] | None = None
 
-    def given(self) -> FieldValues:
-        given = super().given()
+    def field_values(self) -> FieldValues:
+        given = super().field_values()
         if self.items is not None:
             given["items"] = tuple({tag.name: tag.value for tag in item} for item in self.items)
         return given

@@ -113,7 +113,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             await check_selector(tx, definition)
             await self._check_name(tx, definition.name)
             await tx[self.port].add(definition)
-            tx[GlobalOverrideStore].expect_none("global_id", definition.id)
+            tx[GlobalOverrideStore].mark_absent("global_id", definition.id)
             tx.audit(definition.name, definition.id)
             self._request_reconcile(tx, definition.id)
         return definition

@@ -385,7 +385,7 @@ class SpecCodec:
                    if f.required and f.attribute not in decoded]  # fmt: skip
         if missing:
             raise Invalid(f"needs the field {missing[0]}")
-        return self.kind.made(kind, decoded)
+        return self.kind.build_change(kind, decoded)
 
     def _encode_fields(
         self, fields: Iterable[SpecField], value: JsonValue, translate: Translate

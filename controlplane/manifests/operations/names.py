@@ -41,7 +41,7 @@ class ResourceNames:
         names = {key.partition("/")[2] if kind.scope else key for key in keys}
         if not names or (kind.scope and not scopes):
             return {}
-        rows = self._readable_rows(kind, await kind.named(self._tx, names, scopes))
+        rows = self._readable_rows(kind, await kind.by_names(self._tx, names, scopes))
         return {key: row for row in rows if (key := self._add_row(kind, row)) in keys}
 
     async def name_all(self, ids: Iterable[Reference]) -> None:

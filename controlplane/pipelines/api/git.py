@@ -45,7 +45,7 @@ class GitWriteAttributes(Draft[GitWrite]):
     message: str | None = None
     branch: str | None = None
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         """Returns the given values; an empty message or branch counts as absent."""
-        values = super().given()
+        values = super().field_values()
         return {name: values[name] for name in values if values[name] or name not in _TEMPLATES}

@@ -360,13 +360,13 @@ class PipelineStageAttributes(Draft[StageDraft]):
     workflow: PipelineWorkflowAttributes | None = None
     """Workflow that runs after the services are healthy. Default: none."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         if self.service_names and self.services:
             raise Invalid("give either services or serviceNames", field=f"stages.{self.name}")
         if self.selector and not self.service_names:
             raise Invalid("selector requires serviceNames", field=f"stages.{self.name}")
         return {
-            **super().given(),
+            **super().field_values(),
             "services": [service.service_id for service in self.services or ()],
             "selector": self._selector(),
             "verification": self._verification(),
@@ -394,8 +394,8 @@ class PipelineEdgeAttributes(Draft[EdgeDraft]):
     gates: list[PipelineGateAttributes] | None = None
     """Gates on the edge. Limit: 20."""
 
-    def given(self) -> FieldValues:
-        return {**super().given(), "gates": [gate.gate() for gate in self.gates or ()]}
+    def field_values(self) -> FieldValues:
+        return {**super().field_values(), "gates": [gate.gate() for gate in self.gates or ()]}
 
 
 @draft(PipelineDraft, hide={"name"})
@@ -410,7 +410,7 @@ class PipelineAttributes(Draft[PipelineDraft]):
         """Returns the draft of a pipeline with this name."""
         check_count(len(self.stages), "stages", _MAX_GRAPH)
         check_count(len(self.edges or ()), "edges", _MAX_GRAPH)
-        return PipelineDraft(name, **self.given())
+        return PipelineDraft(name, **self.field_values())
 
 
 @strawberry.input

@@ -91,8 +91,11 @@ class PipelineTriggerAttributes(Draft[TriggerDraft]):
     """Kind of trigger. It determines the fields that apply."""
     webhook_secret: str | None = None
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         secret = self.webhook_secret or ""
         if secret:
             check_length(secret, f"{self.name}.webhookSecret", 256, least=16)
-        return {**super().given(), "rule": settings_from(BY_KIND[self.type], self, self.name)}
+        return {
+            **super().field_values(),
+            "rule": settings_from(BY_KIND[self.type], self, self.name),
+        }

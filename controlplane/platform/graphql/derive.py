@@ -111,9 +111,9 @@ class Draft(Generic[M]):
 
     def change(self) -> M:
         """Returns the values as `M`; an absent or null field has its default there."""
-        return row_of(self.__model__, self.given())
+        return row_of(self.__model__, self.field_values())
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         """Returns the given values by field of `M`; a class extends it for the fields that differ
         in more than their name.
         """

@@ -143,7 +143,7 @@ class ResourceFields(Generic[P, R, N]):
         resolve = self._resolver_with_arguments(operation, self.one, names, attributes)
         return self.mutation(resolve, attributes=self._attributes)
 
-    def ask(
+    def lookup(
         self, read: Callable[Concatenate[P, Actor, ...], Awaitable[R]], **names: str
     ) -> StrawberryField:
         """Returns a query of one resource with the arguments of its operation."""

@@ -47,7 +47,7 @@ class _TableReads:
         self._others: _Results = {}
         self._absent: dict[str, set[Hashable]] = {}
 
-    def expect_none(self, column: str, value: Hashable) -> None:
+    def mark_absent(self, column: str, value: Hashable) -> None:
         """Remembers that no row has this value."""
         self._absent.setdefault(column, set()).add(value)
 
@@ -105,10 +105,10 @@ class RememberedReads:
         if self.is_enabled and len(rows) <= _MAX_ROWS:
             self._tables.setdefault(table, _TableReads()).results(read)[read] = tuple(rows)
 
-    def expect_none(self, table: FromClause, column: str, value: Hashable) -> None:
+    def mark_absent(self, table: FromClause, column: str, value: Hashable) -> None:
         """Remembers that no row of a table has a value: reads with it return nothing."""
         if self.is_enabled:
-            self._tables.setdefault(table, _TableReads()).expect_none(column, value)
+            self._tables.setdefault(table, _TableReads()).mark_absent(column, value)
 
     def invalidate(self, statement: Executable, id: str | None = None) -> None:
         """Forgets the rows that a statement may change; `id` is the only row that it writes."""

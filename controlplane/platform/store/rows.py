@@ -215,8 +215,8 @@ class SqlReading(ReadableRows[T]):
             first_read = read_key(self._kind, {**columns_of_key, **equals}, first=True)
             reads.store(self._table, first_read, rows[:1])
 
-    def expect_none(self, column: str, value: str) -> None:
-        self._connection.reads.expect_none(self._table, column, value)
+    def mark_absent(self, column: str, value: str) -> None:
+        self._connection.reads.mark_absent(self._table, column, value)
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
         table, values = self._table.c, {}
@@ -358,7 +358,7 @@ class SqlRows(SqlReading[T]):
             return await super().find(**equals)
         row = await self._find_first(equals, locked=True)
         if row is not None:
-            self._connection.touches.read(row)
+            self._connection.touches.record_read(row)
         return row
 
     async def lock(self, ids: Collection[str]) -> list[T]:
@@ -367,13 +367,13 @@ class SqlRows(SqlReading[T]):
             rows = self._rows.where(self._where({"id": chunk})).order_by(self._table.c.id)
             rows_read += await self._fetch(rows.with_for_update(key_share=True))
         for row in rows_read:
-            self._connection.touches.read(row)
+            self._connection.touches.record_read(row)
         return rows_read
 
     async def add(self, row: T) -> None:
         """Adds a row. On SQLite, a batch adds several in one statement: their operations have
         checked unique names before."""
-        self._connection.touches.wrote(getattr(row, "id", ""), self)
+        self._connection.touches.record_write(getattr(row, "id", ""), self)
         values, reads = self._values(row), self._connection.reads
         if not (reads.is_enabled and is_batch_open()):
             await self._write(_insert_statement(self._table), [values], id=values.get("id"))
@@ -392,7 +392,7 @@ class SqlRows(SqlReading[T]):
             return await SqlRows.put(self, row)
         values = self._values(row)
         id = values.pop("id")
-        self._connection.touches.wrote(id, self)
+        self._connection.touches.record_write(id, self)
         statement = _update_statement(self._table, tuple(sorted(values)))
         reads.invalidate(statement, id)
         columns = {f"to_{name}": value for name, value in values.items()}
@@ -406,7 +406,7 @@ class SqlRows(SqlReading[T]):
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
         for row in rows:
-            self._connection.touches.wrote(row["id"], self)
+            self._connection.touches.record_write(row["id"], self)
         if rows:
             await self._write(_insert_statement(self._table), rows)
 
@@ -415,7 +415,7 @@ class SqlRows(SqlReading[T]):
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: object) -> bool:
-        self._connection.touches.wrote(id, self)
+        self._connection.touches.record_write(id, self)
         row = {f"to_{name}": value for name, value in columns.items()}
         statement = _update_statement(self._table, tuple(sorted(columns)))
         return (await self._write(statement, {"row": id, **row}, id=id)).rowcount == 1
@@ -427,7 +427,7 @@ class SqlRows(SqlReading[T]):
         """
         shapes: dict[tuple[str, ...], list[dict[str, object]]] = {}
         for id, columns in sorted(changes.items()):
-            self._connection.touches.wrote(id, self)
+            self._connection.touches.record_write(id, self)
             row = {f"to_{name}": value for name, value in columns.items()}
             shapes.setdefault(tuple(sorted(columns)), []).append({"row": id, **row})
         if len(shapes) > 1 and self._connection.dialect == "postgresql":
@@ -455,13 +455,13 @@ class SqlRows(SqlReading[T]):
             await self._connection.execute(statement.with_for_update(key_share=True))
 
     async def remove(self, id: str) -> None:
-        self._connection.touches.wrote(id, self)
+        self._connection.touches.record_write(id, self)
         await self._connection.execute(delete(self._table).where(self._table.c.id == id))
 
     async def remove_each(self, ids: Collection[str]) -> None:
         for chunk in chunks(ids):
             for id in chunk:
-                self._connection.touches.wrote(id, self)
+                self._connection.touches.record_write(id, self)
             await self._connection.execute(delete(self._table).where(self._table.c.id.in_(chunk)))
 
     async def remove_before(self, column: str, moment: datetime) -> None:

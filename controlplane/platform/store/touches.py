@@ -40,7 +40,7 @@ class RowTracker:
         self._before: JsonObject = {}
         self._written: dict[str, RereadableRows] = {}
 
-    def read(self, row: Any) -> None:
+    def record_read(self, row: Any) -> None:
         """Records that a row was read in order to be written."""
         self._before.setdefault(getattr(row, "id", ""), row)
 
@@ -49,7 +49,7 @@ class RowTracker:
         """True if a row was added, changed or removed."""
         return bool(self._written)
 
-    def wrote(self, id: str, rows: RereadableRows) -> None:
+    def record_write(self, id: str, rows: RereadableRows) -> None:
         """Records that a row was added, changed or removed."""
         self._written[id] = rows
 

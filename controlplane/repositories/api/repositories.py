@@ -104,14 +104,14 @@ class GitAttributes(Draft[RepositoryChange]):
     decrypt: bool | None = None
     """Not supported. Present for compatibility."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         if self.decrypt:
             raise Invalid(
                 "git-crypt is not supported: remove it. SOPS files are decrypted with the age keys "
                 "in git.render.age_keys; store other secrets in service contexts",
                 field="decrypt",
             )
-        return super().given()
+        return super().field_values()
 
 
 GIT = RepositoryFields(RepositoryKind.GIT, GitRepository, GitAttributes)

@@ -92,7 +92,7 @@ class HelmConfigAttributes(Draft[HelmSettings]):
             raise Invalid(
                 "is not supported; use helm.url or helm.repositoryId", field="helm.repository"
             )
-        return self.given() | {"repository_id": self.repository_id}
+        return self.field_values() | {"repository_id": self.repository_id}
 
 
 @strawberry.input
@@ -128,8 +128,8 @@ class HealthRuleAttributes(Draft[HealthRule]):
     group: str | None = None
     """API group of the objects. Default: the core group."""
 
-    def given(self) -> FieldValues:
-        return {"group": "", **super().given(), "health": HEALTH_OF_STATE[self.state]}
+    def field_values(self) -> FieldValues:
+        return {"group": "", **super().field_values(), "health": HEALTH_OF_STATE[self.state]}
 
 
 @draft(
@@ -148,10 +148,10 @@ class SyncConfigAttributes(Draft[SyncOptions]):
     namespace_metadata: MetadataAttributes | None = None
     """Labels and annotations of the created namespace."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         metadata = self.namespace_metadata or MetadataAttributes()
         return {
-            **super().given(),
+            **super().field_values(),
             "namespace_labels": json_strings(metadata.labels, "labels"),
             "namespace_annotations": json_strings(metadata.annotations, "annotations"),
         }
@@ -206,8 +206,8 @@ class _ServiceFields(Draft[ServiceChange]):
     helm: HelmConfigAttributes | None
     configuration: list[ConfigAttributes | None] | None
 
-    def given(self) -> FieldValues:
-        values = super().given()
+    def field_values(self) -> FieldValues:
+        values = super().field_values()
         if self.git is not None:
             values |= self.git.ref_and_folder()
         if self.kustomize is not None:
@@ -227,8 +227,8 @@ class _BoundFields(_ServiceFields):
     read_bindings: list[PolicyBindingAttributes | None] | None
     write_bindings: list[PolicyBindingAttributes | None] | None
 
-    def given(self) -> FieldValues:
-        values = {**super().given(), "subjects": subjects_by_role(self)}
+    def field_values(self) -> FieldValues:
+        values = {**super().field_values(), "subjects": subjects_by_role(self)}
         if self.dependencies is not None:
             values["dependencies"] = [dependency.name for dependency in self.dependencies]
         if self.context_bindings is not None:
@@ -268,9 +268,9 @@ class ServiceDeploymentAttributes(_BoundFields):
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 
-    def given(self) -> FieldValues:
+    def field_values(self) -> FieldValues:
         uses = None if self.secrets is None else secrets_by_name(self.secrets)
-        return {**super().given(), "uses": uses}
+        return {**super().field_values(), "uses": uses}
 
 
 @draft(

@@ -529,7 +529,7 @@ class Services:
         await check_dependencies(tx, service)
         await _check_renderer(tx, columns)
         await tx[ServiceStore].add(service)
-        tx[ServiceSourceStore].expect_none("service_id", id)
+        tx[ServiceSourceStore].mark_absent("service_id", id)
         return service
 
     async def _set_relations(self, tx: Change, service: Service, change: ServiceChange) -> bool:

@@ -58,7 +58,7 @@ class MemoryReading(ReadableRows[T]):
     ) -> None:
         """Reads nothing: this store has no cache."""
 
-    def expect_none(self, column: str, value: str) -> None:
+    def mark_absent(self, column: str, value: str) -> None:
         """Keeps nothing: this store has no cache."""
 
     async def column(self, name: str, ids: Collection[str] | None = None) -> dict[str, Any]:
@@ -135,24 +135,24 @@ class MemoryRows(MemoryReading[T]):
     async def find(self, **equals: object) -> T | None:
         found = await super().find(**equals)
         if found is not None and not self._connection.read_only:
-            self._connection.touches.read(found)
+            self._connection.touches.record_read(found)
         return found
 
     async def lock(self, ids: Collection[str]) -> list[T]:
         found = await self.select(id=set(ids))
         for row in found:
-            self._connection.touches.read(row)
+            self._connection.touches.record_read(row)
         return found
 
     async def add(self, row: T) -> None:
-        self._connection.touches.wrote(getattr(row, "id", ""), self)
+        self._connection.touches.record_write(getattr(row, "id", ""), self)
         with self._conflicts():
             self._connection.insert(self._table, [self._values(row)])
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
         for row in rows:
-            self._connection.touches.wrote(row["id"], self)
+            self._connection.touches.record_write(row["id"], self)
         with self._conflicts():
             self._connection.insert(self._table, rows)
 
@@ -161,13 +161,13 @@ class MemoryRows(MemoryReading[T]):
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: object) -> bool:
-        self._connection.touches.wrote(id, self)
+        self._connection.touches.record_write(id, self)
         with self._conflicts():
             return self._connection.update(self._table, self._keys([id]), columns) == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, object]]) -> None:
         for id, columns in changes.items():
-            self._connection.touches.wrote(id, self)
+            self._connection.touches.record_write(id, self)
             with self._conflicts():
                 self._connection.update(self._table, self._keys([id]), columns)
 
@@ -176,7 +176,7 @@ class MemoryRows(MemoryReading[T]):
 
     async def remove_each(self, ids: Collection[str]) -> None:
         for id in ids:
-            self._connection.touches.wrote(id, self)
+            self._connection.touches.record_write(id, self)
         self._connection.delete(self._table, self._keys(ids))
 
     async def remove_before(self, column: str, moment: datetime) -> None:

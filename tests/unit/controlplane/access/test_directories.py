@@ -328,7 +328,7 @@ async def test_a_pushed_user_is_known_by_the_id_of_the_directory(
 ) -> None:
     pushed = replace(ADA, external_id=id, email="pushed@example.org")
     await world.given(pushed)
-    claims = replace(CLAIMS, every={"oid": "object"})
+    claims = replace(CLAIMS, raw={"oid": "object"})
     assert await federation(world).admit(claims) == pushed
 
 

@@ -313,7 +313,7 @@ async def test_a_token_of_another_issuer_is_exchanged(here: Installation) -> Non
     bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
     await here.world.given(bot, TrustRule("rule", "ci", START, START, spec))
     here.issuers.claims["jwt"] = Claims(
-        "https://ci", "repo:fleet", START + timedelta(minutes=5), every={"aud": "towline"}
+        "https://ci", "repo:fleet", START + timedelta(minutes=5), raw={"aud": "towline"}
     )
     for kind in ("", "urn:ietf:params:oauth:token-type:saml2"):
         refused = await here.token(EXCHANGE_GRANT, subject_token="jwt", subject_token_type=kind)

@@ -26,7 +26,7 @@ CLAIMS = Claims(
     "https://ci",
     "repo:fleet",
     START + timedelta(minutes=5),
-    every={"aud": "towline", "ref": "refs/heads/main"},
+    raw={"aud": "towline", "ref": "refs/heads/main"},
 )
 
 
@@ -146,9 +146,9 @@ async def test_a_matching_token_is_exchanged(
     [
         (replace(CLAIMS, issuer="https://other"), BOT),
         (replace(CLAIMS, subject="user:fleet"), BOT),
-        (replace(CLAIMS, every={**CLAIMS.every, "aud": "other"}), BOT),
-        (replace(CLAIMS, every={**CLAIMS.every, "ref": "refs/tags/v1"}), BOT),
-        (replace(CLAIMS, every={"aud": "towline"}), BOT),
+        (replace(CLAIMS, raw={**CLAIMS.raw, "aud": "other"}), BOT),
+        (replace(CLAIMS, raw={**CLAIMS.raw, "ref": "refs/tags/v1"}), BOT),
+        (replace(CLAIMS, raw={"aud": "towline"}), BOT),
         (CLAIMS, replace(BOT, disabled_at=START)),
     ],
 )

@@ -27,9 +27,7 @@ BOT = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
 OTHER = replace(make_user("other"), kind=UserKind.SERVICE_ACCOUNT)
 SPEC = TrustRuleSpec("bot", "https://ci", "towline", "repo:*", {"ref": "refs/heads/*"}, 30)
 RULE = TrustRule("rule", "ci", START, START, SPEC)
-CLAIMS = Claims(
-    "https://ci", "repo:fleet", START, every={"aud": "towline", "ref": "refs/heads/main"}
-)
+CLAIMS = Claims("https://ci", "repo:fleet", START, raw={"aud": "towline", "ref": "refs/heads/main"})
 
 
 def new(name: str | None = "ci", **fields: Any) -> TrustRuleChange:
@@ -212,4 +210,4 @@ def test_a_rule_that_trusts_every_token_is_refused(subject: str, claims: dict[st
 def test_an_absent_claim_matches_no_pattern() -> None:
     spec = replace(SPEC, claims={"ref": "*"})
     assert spec.matches(CLAIMS)
-    assert not spec.matches(replace(CLAIMS, every={"aud": "towline"}))
+    assert not spec.matches(replace(CLAIMS, raw={"aud": "towline"}))

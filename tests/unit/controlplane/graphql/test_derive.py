@@ -378,8 +378,8 @@ def test_null_of_an_optional_field_is_no_value_for_a_field_without_none() -> Non
     class WindowAttributes(Draft[House]):
         side: str | None = None
 
-        def given(self) -> dict[str, Any]:
-            return {"side": "left", **super().given()}
+        def field_values(self) -> dict[str, Any]:
+            return {"side": "left", **super().field_values()}
 
     made: Any = WindowAttributes
     assert made(window=None).change() == House("left", None)

@@ -109,7 +109,7 @@ class Query:
     Args:
         q: Text in names.
     """
-    boat_by_name = _BOATS.ask(Boats.named)
+    boat_by_name = _BOATS.lookup(Boats.named)
     """A boat.
 
     Args:

@@ -114,7 +114,7 @@ def test_a_new_row_forgets_the_reads_that_it_matches() -> None:
 def test_an_absent_value_is_known_until_a_row_has_it() -> None:
     found = RememberedReads(enabled=True)
     for id in ("a", "b"):
-        found.expect_none(SERVICES, "cluster", id)
+        found.mark_absent(SERVICES, "cluster", id)
     asked = {id: read_key(str, {"cluster": id, "name": ["x", "y"]}) for id in ("a", "b", "c")}
     assert [found.get(SERVICES, one) for one in asked.values()] == [[], [], None]
     found.invalidate_added(SERVICES, {"id": "1", "cluster": "a"})
