@@ -137,7 +137,7 @@ class ReadableRows(Protocol[T]):
         ...
 
     async def since(
-        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+        self, columns: Collection[str], moment: datetime, visible: Visible, limit: int
     ) -> list[str]:
         """Returns the ids of rows, also deleted ones, with a time in one of the columns not before
         a moment.
@@ -252,7 +252,7 @@ class JobStore(Protocol):
         ...
 
     async def claim(
-        self, kinds: Collection[str], holder: str, now: datetime, most: int
+        self, kinds: Collection[str], holder: str, now: datetime, limit: int
     ) -> list[Job]:
         """Leases due jobs to `holder`."""
         ...

@@ -74,7 +74,7 @@ def desired(
         service.desired.generation,
         spec,
         confirmed=_confirmed_deletions(service),
-        verification=service.policy,
+        verification=service.effective_verification,
         lifted=quarantine is not None
         and bool(quarantine.lifted_by)
         and quarantine.digest == service.desired.digest,

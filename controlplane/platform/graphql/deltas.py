@@ -70,7 +70,7 @@ async def _changed_keys(
 ) -> AsyncGenerator[str, None]:
     """Yields the keys of wakes, and after a gap those that changed since the last one.
 
-    `complete`: no change before this time is missing.
+    `complete_until`: no change before this time is missing.
     """
     async for wake_topic, key in wakes:
         if wake_topic != LOST_WAKES:

@@ -45,7 +45,7 @@ class PersistedQueries:
         return query
 
     def store(self, query: str | None, extensions: JsonMapping | None) -> None:
-        """Stores a query of a member with its hash. `text` must have checked the hash."""
+        """Stores a query of a member with its hash. `resolve` must have checked the hash."""
         hash = _hash_of(extensions)
         if hash is None or query is None or len(query) > MAX_QUERY_LENGTH:
             return

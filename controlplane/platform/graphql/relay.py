@@ -179,7 +179,7 @@ def connection(
 ) -> Connection[T]:
     """Returns a connection of sorted nodes. `more`: rows follow in the requested direction.
 
-    A `count` above `most` is a lower bound.
+    A `count` above `max_count` is a lower bound.
     """
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
     before, after = query.after is not None, more

@@ -20,7 +20,7 @@ JobWork = Callable[[Job], Awaitable[None]]
 
 
 class JobRunner:
-    """Runs jobs of the kinds in `work`, at most `at_once` at the same time.
+    """Runs jobs of the kinds in `work`, at most `max_concurrent` at the same time.
 
     `holder` identifies this replica in leases. A failed job is retried with a growing delay. A job
     ends with its success, or after 20 attempts. Work of `recurring` jobs ends or reschedules them
@@ -33,7 +33,7 @@ class JobRunner:
         tasks: Tasks,
         holder: str,
         work: Mapping[str, JobWork],
-        at_once: int,
+        max_concurrent: int,
         *,
         recurring: bool = False,
     ) -> None:
@@ -41,7 +41,7 @@ class JobRunner:
         self._tasks = tasks
         self._holder = holder
         self._work = work
-        self._at_once = at_once
+        self._at_once = max_concurrent
         self._recurring = recurring
         self._running = 0
         self._wake_event = asyncio.Event()

@@ -229,13 +229,13 @@ class SqlReading(ReadableRows[T]):
         return await self._fetch(self._rows.where(self._table.c[column] <= moment))
 
     async def since(
-        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+        self, columns: Collection[str], moment: datetime, visible: Visible, limit: int
     ) -> list[str]:
         table = self._table
         statement = select(table.c.id).where(
             or_(*(table.c[name] >= moment for name in columns)), visible_rows(table, visible)
         )
-        return list((await self._connection.execute(statement.limit(most))).scalars())
+        return list((await self._connection.execute(statement.limit(limit))).scalars())
 
     async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
         where = self._filtered(PageQuery(labels=labels))

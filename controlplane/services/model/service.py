@@ -346,7 +346,7 @@ class Service:
         return self._quarantine_problems() + self._dependency_problems()
 
     @property
-    def policy(self) -> Verification | None:
+    def effective_verification(self) -> Verification | None:
         """Returns the verification that its bundles must pass, if any."""
         return self.desired.stage_verification or self.spec.verification
 
@@ -357,7 +357,7 @@ class Service:
         passes.
         """
         if self.desired.quarantine is None or (
-            self.desired.quarantine.digest == digest and self.policy is not None
+            self.desired.quarantine.digest == digest and self.effective_verification is not None
         ):
             return {}
         return {"quarantined": None, "quarantine": None}

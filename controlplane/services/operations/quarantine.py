@@ -104,7 +104,7 @@ async def roll_back_denied(
     """
     if (
         service.mirrored
-        or service.policy is None
+        or service.effective_verification is None
         or not await _ever_had_digest(tx, service, result.digest)
     ):
         return {}, []

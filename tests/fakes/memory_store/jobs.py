@@ -30,7 +30,7 @@ class MemoryJobs:
         self._write(known.id, fence=known.fence + 1, **anew, **_UNLEASED)
 
     async def claim(
-        self, kinds: Collection[str], holder: str, now: datetime, most: int
+        self, kinds: Collection[str], holder: str, now: datetime, limit: int
     ) -> list[Job]:
         def is_due(row: Row) -> bool:
             is_free = row["lease_until"] is None or row["lease_until"] < now
@@ -39,7 +39,7 @@ class MemoryJobs:
         due = self._connection.where(jobs, is_due)
         due.sort(key=lambda row: (row["run_at"], row["id"]))
         claimed = []
-        for row in due[:most]:
+        for row in due[:limit]:
             leased = {"attempts": row["attempts"] + 1, "fence": row["fence"] + 1}
             self._write(row["id"], lease_until=now + LEASE, holder=holder, **leased)
             claimed += await self._jobs.select(id=row["id"])

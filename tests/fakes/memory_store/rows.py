@@ -71,12 +71,12 @@ class MemoryReading(ReadableRows[T]):
         return self._select(reached([column], lambda at: at <= moment))
 
     async def since(
-        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+        self, columns: Collection[str], moment: datetime, visible: Visible, limit: int
     ) -> list[str]:
         is_visible = visible_rows(self._connection, self._table, visible)
         is_changed = reached(columns, lambda at: at >= moment)
         rows = self._connection.where(self._table, every([is_changed, is_visible]))
-        return [row["id"] for row in rows[:most]]
+        return [row["id"] for row in rows[:limit]]
 
     async def with_labels(self, labels: Sequence[LabelRequirement]) -> list[T]:
         query = PageQuery(labels=labels)

@@ -352,9 +352,9 @@ async def test_a_stage_has_its_services_prove_themselves(world: World) -> None:
     await world.report(dev)
     await line.settle()
     now = await world.get(prod)
-    assert (now.desired.generation, now.policy) == (1, Verification(900, 0))
+    assert (now.desired.generation, now.effective_verification) == (1, Verification(900, 0))
     await world.pipelines.delete(world.admin, (await line.view()).row.id)
-    assert (await world.get(prod)).policy == POLICY
+    assert (await world.get(prod)).effective_verification == POLICY
 
 
 @pytest.mark.parametrize(
@@ -421,10 +421,10 @@ async def test_a_global_service_hands_its_policy_on(world: World) -> None:
     made = await push(
         world, await world.services.get_by_name(world.admin, cluster.handle, "shop"), "1"
     )
-    assert (made.policy, made.desired.generation) == (POLICY, 1)
+    assert (made.effective_verification, made.desired.generation) == (POLICY, 1)
     stricter = replace(POLICY, max_restarts=0)
     change = GlobalChange(template=ServiceChange(verification=stricter))
     await globals.update(world.admin, one.id, change)
     await targets.reconcile(key)
     after = await world.get(made)
-    assert (after.policy, after.desired.generation) == (stricter, 2)
+    assert (after.effective_verification, after.desired.generation) == (stricter, 2)

@@ -194,10 +194,13 @@ async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world:
     await line.push("1")
     await line.approve()
     before = await world.get(line.prod)
-    assert before.policy == Verification(60)
+    assert before.effective_verification == Verification(60)
     await line.save(prod=False)
     after = await world.get(line.prod)
-    assert (after.policy, after.desired.generation) == (None, before.desired.generation + 1)
+    assert (after.effective_verification, after.desired.generation) == (
+        None,
+        before.desired.generation + 1,
+    )
     await line.save()
     await world.pipelines.delete(world.admin, (await line.view()).row.id)
     assert (await world.get(line.prod)).desired.generation == after.desired.generation

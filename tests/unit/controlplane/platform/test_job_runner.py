@@ -41,10 +41,12 @@ class Work:
 
 @asynccontextmanager
 async def running(
-    world: MemoryOperations, work: Work, *, recurring: bool = False, at_once: int = 4
+    world: MemoryOperations, work: Work, *, recurring: bool = False, max_concurrent: int = 4
 ) -> AsyncGenerator[JobRunner]:
     tasks = Tasks("test")
-    runner = JobRunner(world.context, tasks, "here", {KIND: work}, at_once, recurring=recurring)
+    runner = JobRunner(
+        world.context, tasks, "here", {KIND: work}, max_concurrent, recurring=recurring
+    )
     runner.start()
     try:
         yield runner
@@ -115,7 +117,7 @@ async def test_at_most_the_given_number_runs_at_once() -> None:
     world, work = operations_over_memory(), Work()
     work.may_end.clear()
     await enqueue(world, *"abcdef")
-    async with running(world, work, at_once=2):
+    async with running(world, work, max_concurrent=2):
         await until(lambda: len(work.ran) == 2)
         work.may_end.set()
         await until_finished(world)

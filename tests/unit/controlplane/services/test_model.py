@@ -144,9 +144,12 @@ def test_a_new_digest_ends_the_quarantine_unless_it_has_to_be_verified() -> None
 
 def test_the_verification_of_a_stage_takes_precedence() -> None:
     own, staged = Verification(60), Verification(5)
-    assert HEALTHY.policy is None
-    assert HEALTHY.changed(verification=own).policy == own
-    assert HEALTHY.changed(verification=own, stage_verification=staged).policy == staged
+    assert HEALTHY.effective_verification is None
+    assert HEALTHY.changed(verification=own).effective_verification == own
+    assert (
+        HEALTHY.changed(verification=own, stage_verification=staged).effective_verification
+        == staged
+    )
 
 
 def test_a_service_renders_its_folder_with_its_sources() -> None:
