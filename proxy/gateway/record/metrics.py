@@ -26,9 +26,12 @@ class _Histogram:
         self.counts = [0] * (len(BUCKETS) + 1)
         self.total = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
+    def observe(self, ends: Iterable[RequestEnd]) -> None:
+        counts, total = self.counts, self.total
+        for _, seconds, _ in ends:
+            counts[bisect_left(BUCKETS, seconds)] += 1
+            total += seconds
+        self.total = total
 
     def cumulative(self) -> list[tuple[str, float]]:
         rows, sum_so_far = [], 0
@@ -48,11 +51,11 @@ class _RequestCounts:
         self.bytes_in = self.bytes_out = 0
         self.durations: _Histogram | None = None
 
-    def observe(self, seconds: float, bytes_out: int) -> None:
-        self.bytes_out += bytes_out
+    def observe(self, ends: Sequence[RequestEnd]) -> None:
+        self.bytes_out += sum(size for _, _, size in ends)
         if self.durations is None:
             self.durations = _Histogram()
-        self.durations.observe(seconds)
+        self.durations.observe(ends)
 
 
 class ProxyMetrics:
@@ -75,14 +78,13 @@ class ProxyMetrics:
         line = self._count(record, 1)
         if entered:
             line.bytes_in += record.bytes_in
-            line.observe(record.seconds, record.bytes_out)
+            line.observe([(record.id, record.seconds, record.bytes_out)])
             self._leave(record)
 
     def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
         """Counts equal requests that were opened and have ended."""
         line = self._count(record, len(ends))
-        for _, seconds, bytes_out in ends:
-            line.observe(seconds, bytes_out)
+        line.observe(ends)
 
     def refused(self, status: int) -> None:
         """Counts a head that was refused before it became a request."""

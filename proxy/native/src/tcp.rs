@@ -68,6 +68,10 @@ impl AsyncWrite for Tcp {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
+        // The kernel sends one piece faster than a list of one.
+        if let [piece] = pieces {
+            return self.poll_write(context, piece);
+        }
         Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, pieces)
     }
 
