@@ -171,13 +171,13 @@ test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes 
 	if [ -n "$(PYTEST)" ]; then $(RUN_TESTS) $(PYTEST); \
 	else $(RUN_TESTS) $(addprefix --ignore=,$(MEASURED)) && $(MAKE) --no-print-directory coverage; fi
 
-RUN_TESTS := $(BIN)/pytest -q -n 3 --dist loadgroup -ra
+RUN_TESTS := $(BIN)/pytest -q -n 4 --dist loadgroup -ra
 MEASURED := tests/unit/controlplane tests/integration/controlplane
 
 .PHONY: coverage
 coverage: setup ## test the control plane, and measure the coverage of its code
 	@rm -f .coverage .coverage.*; mkdir -p artifacts
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/coverage run -m pytest -q -n 3 --dist loadgroup -ra $(MEASURED)
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/coverage run -m pytest -q -n 4 --dist loadgroup -ra $(MEASURED)
 	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --show-missing --sort=cover >artifacts/coverage.txt || { tail -n 3 artifacts/coverage.txt >&2; exit 1; }
 	@echo "coverage of the control plane: $$($(BIN)/coverage report --format=total) %"
 
