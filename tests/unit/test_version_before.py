@@ -47,12 +47,16 @@ def fields_of(file: FileDescriptor) -> Iterator[FieldDescriptor]:
         waiting += message.nested_types
 
 
+def place(field: FieldDescriptor) -> tuple[str, int]:
+    """Its message and number; names do not travel."""
+    return field.containing_type.full_name, field.number
+
+
 def shape(field: FieldDescriptor) -> tuple[object, ...]:
     """All by which two peers must agree to understand the field alike."""
     of = field.message_type or field.enum_type
     oneof = field.containing_oneof
     return (
-        field.number,
         field.type,
         field.is_repeated,
         of and of.full_name,
@@ -69,22 +73,22 @@ def bounds_of(field: FieldDescriptor) -> list[int]:
 
 
 def test_fields_of_the_wire_mean_what_they_meant(wire: FileDescriptor) -> None:
-    """None has gone, and none has another number, type or place."""
-    now = {one.full_name: one for one in fields_of(agent_pb2.DESCRIPTOR)}
-    before = {one.full_name: one for one in fields_of(wire)}
+    """None has gone, and none has another type or place."""
+    now = {place(field): field for field in fields_of(agent_pb2.DESCRIPTOR)}
+    before = {place(field): field for field in fields_of(wire)}
     assert len(before) > 200
-    assert [name for name in before if name not in now] == []
-    changed = [name for name, one in before.items() if shape(now[name]) != shape(one)]
+    assert [field.full_name for key, field in before.items() if key not in now] == []
+    changed = [field.full_name for key, field in before.items() if shape(now[key]) != shape(field)]
     assert changed == []
 
 
 def test_no_wire_limit_is_tighter_than_in_the_previous_version(wire: FileDescriptor) -> None:
     """No limit is tighter than a peer of the version before believes."""
-    now = {one.full_name: bounds_of(one) for one in fields_of(agent_pb2.DESCRIPTOR)}
+    now = {place(field): bounds_of(field) for field in fields_of(agent_pb2.DESCRIPTOR)}
     tighter = [
-        one.full_name
-        for one in fields_of(wire)
-        for before, after in zip(bounds_of(one), now[one.full_name], strict=True)
+        field.full_name
+        for field in fields_of(wire)
+        for before, after in zip(bounds_of(field), now[place(field)], strict=True)
         if after and (not before or after < before)
     ]
     assert tighter == []
