@@ -97,7 +97,7 @@ def merge_signers(sets: Iterable[TrustedSigners]) -> TrustedSigners:
         return listed[0]
     names = tuple(name for each in listed for name in each.names)
     columns = zip(*(each.kinds for each in listed), strict=True)
-    return TrustedSigners(names, tuple(first.merge_signers(others) for first, *others in columns))
+    return TrustedSigners(names, tuple(first.merge(others) for first, *others in columns))
 
 
 @lru_cache(256)

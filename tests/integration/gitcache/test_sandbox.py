@@ -40,7 +40,7 @@ ENDLESS = computing(100_000, 300)
 TRIES = """
 import ctypes, errno, socket, os
 from gitcache.render import sandbox
-assert sandbox.refuse_system_calls()
+assert sandbox.filter_system_calls()
 libc = ctypes.CDLL(None, use_errno=True)
 
 def refusal(call):
@@ -177,7 +177,7 @@ def test_a_filtered_process_has_no_sockets_but_local_ones() -> None:
 BECOME = """
 import os, resource, sys
 from gitcache.render import sandbox
-assert sandbox.become(65534)
+assert sandbox.switch_user(65534)
 print(os.getresuid(), os.getresgid(), os.getgroups())
 print(resource.getrlimit(resource.RLIMIT_NPROC)[0] < 10_000)
 for call in (lambda: open(sys.argv[1]), lambda: os.setuid(0)):
