@@ -37,7 +37,7 @@ def test_it_answers(): assert asyncio.run(Schema(query=Query).execute("{{ x }}")
 def test_it_sends():
     away = GuardedSender()
     try:
-        asyncio.run(away.ask("POST", "https://127.0.0.1:9/", {{}}, VALUE.encode()))
+        asyncio.run(away.request("POST", "https://127.0.0.1:9/", {{}}, VALUE.encode()))
     except Exception:
         pass
 def test_it_encodes(tmp_path):
