@@ -71,5 +71,7 @@ async def test_a_control_plane_can_be_a_replica_itself(
 async def test_replicas_without_a_key_do_not_start(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"git\.peers\.key"):
         await ControlPlaneProcess(
-            settings(tmp_path / "data", redis="redis://127.0.0.1:1/0")
+            settings(
+                tmp_path / "data", redis="redis://127.0.0.1:1/0", listen_replicas="127.0.0.1:0"
+            )
         ).start()
