@@ -56,7 +56,8 @@ pub struct Asked {
 
 /// Both directions of a request. `to_agent` has ended unless it asks for an upgrade.
 pub struct Channel {
-    pub from_agent: Incoming,
+    /// On the heap: it moves between states of tasks, each of which would keep room for it.
+    pub from_agent: Box<Incoming>,
     pub to_agent: Outgoing,
 }
 
@@ -143,7 +144,7 @@ async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel,
                 StatusCode::OK => {
                     let (body, windows) = (response.into_body(), asked.link.windows.clone());
                     let to_agent = Outgoing::new(to_agent, windows.clone());
-                    let from_agent = Incoming::new(body, windows, asked.share, LARGEST_DOWN);
+                    let from_agent = Box::new(Incoming::new(body, windows, asked.share, LARGEST_DOWN));
                     Ok(Channel { from_agent, to_agent })
                 }
                 StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),

@@ -175,7 +175,12 @@ mod tests {
         let share = budget.share(Bytes::from_static(b"ann"));
         let from_agent = response.await.unwrap().into_body();
         let channel = Channel {
-            from_agent: Incoming::new(from_agent, near.clone(), share.clone(), LARGEST_DOWN),
+            from_agent: Box::new(Incoming::new(
+                from_agent,
+                near.clone(),
+                share.clone(),
+                LARGEST_DOWN,
+            )),
             to_agent: Outgoing::new(to_agent, near),
         };
         let incoming = Incoming::new(from_hub, far.clone(), share, LARGEST_UP);
