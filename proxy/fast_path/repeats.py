@@ -219,12 +219,7 @@ class RepeatedReads:
         """Returns when ended requests wait."""
         loop, descriptor = asyncio.get_running_loop(), self._hub.ends()
         ready = asyncio.Event()
-
-        def on_readable() -> None:
-            loop.remove_reader(descriptor)
-            ready.set()
-
-        loop.add_reader(descriptor, on_readable)
+        loop.add_reader(descriptor, ready.set)
         try:
             await ready.wait()
         finally:
