@@ -4,9 +4,23 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from core.errors import TERMINAL_REASONS
 from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedChange
+
+RENDER = "render"
+"""Source of problems of a render."""
+_TERMINAL_IN_CLUSTER = frozenset(
+    {
+        *("BadRequest", "Conflict", "Forbidden", "Immutable", "Invalid"),
+        *("Claimed", "NoImpersonation", "NoServiceAccount", "Untrusted"),
+        *("BackoffLimitExceeded", "DeadlineExceeded", "InvalidImageName"),
+        "ProgressDeadlineExceeded",
+    }
+)
+"""Reasons of Kubernetes and of the agent for failures that last until a user changes something."""
+_GOING_NAMESPACE = "being terminated"
 
 
 class Phase(StrEnum):
@@ -39,9 +53,17 @@ class Problem:
     source: str = "sync"
     """Step that failed, such as `render` or `apply`."""
     reason: str = ""
-    """Kubernetes' reason; empty if there is none."""
+    """Reason for programs: a code such as `NOT_FOUND` for a render, else that of Kubernetes. Empty
+    if there is none."""
     ref: ObjectRef | None = None
     """The object; None for the whole service."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Returns whether every retry fails until a user changes something."""
+        if self.source == RENDER:
+            return self.reason in TERMINAL_REASONS
+        return self.reason in _TERMINAL_IN_CLUSTER and _GOING_NAMESPACE not in self.message
 
     def __str__(self) -> str:
         """Returns the message with the object's name before it, unless it begins with that."""

@@ -421,6 +421,7 @@ def local_service_to_message(report: LocalServiceReport) -> pb.MirroredService:
         sequence=report.sequence,
         removed=report.removed,
         error=cut_text(report.error, 4096),
+        reason=cut_text(report.reason, 64),
         committed_ms=time_to_message(report.committed_at),
     )
 
@@ -438,6 +439,7 @@ def local_service_from_message(message: pb.MirroredService) -> LocalServiceRepor
         sequence=message.sequence,
         removed=message.removed,
         error=plain_text(message.error),
+        reason=plain_text(message.reason),
         committed_at=time_from_message(message.committed_ms),
     )
 

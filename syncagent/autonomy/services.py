@@ -11,7 +11,7 @@ from datetime import datetime
 
 import structlog
 
-from core.errors import TowlineError
+from core.errors import TowlineError, reason_of
 from core.identity import is_local_id, local_id
 from core.spec.desired import BundleSpec, Desired
 from core.spec.reports.local_services import LocalServiceReport
@@ -171,7 +171,9 @@ class LocalServices:
             if not self._bundles.has(rendered.digest):
                 await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
-            self._report_definition(definition, service_id, stored, error=error.message)
+            self._report_definition(
+                definition, service_id, stored, error=error.message, reason=reason_of(error)
+            )
             return
         except Exception:
             log.exception("service cannot be rendered", service=definition.name)
@@ -222,7 +224,7 @@ class LocalServices:
         )
         if last.error != reason:
             log.error("service is no longer defined; kept", service=spec.name, reason=reason)
-        self._report_if_changed(replace(last, error=reason))
+        self._report_if_changed(replace(last, error=reason, reason=""))
 
     def _report_definition(
         self,
@@ -231,6 +233,7 @@ class LocalServices:
         stored: Desired | None,
         rendered: LocalRender | None = None,
         error: str = "",
+        reason: str = "",
     ) -> None:
         """Reports a service to the control plane if anything changed."""
         spec = stored.spec if stored else None
@@ -247,6 +250,7 @@ class LocalServices:
                 digest=spec.digest if spec else "",
                 sequence=stored.sequence if stored else 0,
                 error=error,
+                reason=reason,
                 committed_at=self._committed_at(service_id, commit, rendered),
             )
         )

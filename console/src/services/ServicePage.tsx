@@ -73,9 +73,11 @@ function Problems({ service }: { readonly service: Service }) {
   if (service.errors.length === 0 && notes.length === 0) return null;
   return (
     <ul className="problems" aria-label="Problems">
-      {service.errors.map(({ source, message }, index) => (
+      {service.errors.map(({ source, message, reason, lasting }, index) => (
         <li key={index}>
           <strong>{source}</strong> {message}
+          {reason !== "" && <span className="quiet"> {reason}</span>}
+          {lasting && <span className="quiet"> · A retry cannot help.</span>}
         </li>
       ))}
       {notes.map((note) => (

@@ -302,6 +302,7 @@ async def _store_mirrored_service(
         "digest": body.digest or None,
         "generation": body.sequence,
         "render_error": body.error or None,
+        "render_reason": body.reason[:64],
     }
     if stored is None:
         service = Service(id, cluster_id, None, name, body.namespace, at, at)

@@ -241,7 +241,9 @@ class RenderReconciler(ContextOperations):
             reads = await read_paths(self._context, service, commit.sha, rendered, task.ids)
             trees = await source_trees(self._context, resolved)
         except LimitExceeded as error:
-            return _Outcome(service, commit, error=error.message, postponed=True)
+            return _Outcome(
+                service, commit, error=error.message, reason=reason_of(error), postponed=True
+            )
         except TowlineError as error:
             return _Outcome(
                 service, commit, error=_storable_text(error.message), reason=reason_of(error)
@@ -285,20 +287,24 @@ class RenderReconciler(ContextOperations):
     ) -> tuple[Service, list[LedgerEntry]]:
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
-            return before.changed(waiting=True, render_error=None), []
+            return before.changed(waiting=True, render_error=None, render_reason=""), []
+        failed = before.changed(render_error=outcome.error, render_reason=outcome.reason)
         if outcome.postponed:
-            return before.changed(render_error=outcome.error), []
+            return failed, []
         before = before.changed(waiting=False, wait_skipped=False)
         if outcome.rendered is None or outcome.commit is None:
+            after = failed.changed(waiting=False, wait_skipped=False)
             if outcome.error == before.desired.render_error:
-                return before, []
-            after = before.changed(render_error=outcome.error)
+                return after, []
             return after, [
                 self._ledger_entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
             ]
         rendered = outcome.rendered
         after = before.changed(
-            render_error=None, input_digest=rendered.source, reads=dict(outcome.reads or {})
+            render_error=None,
+            render_reason="",
+            input_digest=rendered.source,
+            reads=dict(outcome.reads or {}),
         )
         now = self._context.clock.now()
         denied = denied_revisions.find(before.project_id, rendered.digest, outcome.commit.sha)

@@ -97,6 +97,7 @@ def _service_columns(
         "input_digest": rendered.source,
         "reads": dict(content.reads),
         "render_error": None,
+        "render_reason": "",
         "digest": rendered.digest,
         "attestation": rendered.attestation,
         "bundle_bytes": rendered.size,

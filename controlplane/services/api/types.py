@@ -109,6 +109,8 @@ class ServiceError(Output[Problem]):
 
     message: str = computed(str)
     """Human-readable message."""
+    lasting: bool = computed(lambda problem: problem.is_lasting)
+    """True if every retry fails until a user changes something."""
 
 
 @strawberry.type
@@ -318,7 +320,8 @@ class ServiceDependency:
         *("cluster_id", "repository_id", "project_id", "removal", "owner_kind", "owner_id"),
         *("ref", "folder", "renderer", "kustomize_path", "stage_verification", "revision_id"),
         *("author", "input_digest", "reads", "bundle_bytes", "object_count", "generation"),
-        *("render_error", "attestation", "confirmed", "wait_skipped", "uses_secrets"),
+        *("render_error", "render_reason", "attestation", "confirmed", "wait_skipped"),
+        "uses_secrets",
         *("quarantined", "quarantine", "observed_generation", "phase", "problems"),
         *("reported_id", "inputs"),
     },

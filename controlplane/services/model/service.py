@@ -21,7 +21,7 @@ from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
 from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
-from core.spec.status import Phase, Problem
+from core.spec.status import RENDER, Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
@@ -201,6 +201,8 @@ class DesiredState:
     """Number that grows with each change of the desired state, as `metadata.generation` does."""
     render_error: str | None = None
     """Error of the last render."""
+    render_reason: str = ""
+    """Reason of `render_error`, for programs, such as `INVALID`. Empty without one."""
     attestation: Attestation | None = None
     """Signed statement of the renderer about the bundle."""
     confirmed: Confirmation | None = None
@@ -334,7 +336,7 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """Returns all problems, render errors first."""
         render = (
-            (Problem(self.desired.render_error, source="render"),)
+            (Problem(self.desired.render_error, source=RENDER, reason=self.desired.render_reason),)
             if self.desired.render_error
             else ()
         )

@@ -482,6 +482,7 @@ class Services:
                 digest=revision.digest,
                 attestation=revision.attestation,
                 render_error=None,
+                render_reason="",
                 reads={},
                 generation=service.desired.generation + 1,
                 updated_at=now,

@@ -46,6 +46,7 @@ services = row_table(
         "author": 512,
         "input_digest": 71,
         "digest": 71,
+        "render_reason": 64,
         "quarantined": 128,
         "origin": 2048,
     },

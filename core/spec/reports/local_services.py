@@ -21,5 +21,7 @@ class LocalServiceReport:
     """The cluster no longer defines the service."""
     error: str = ""
     """Reason why it cannot be rendered; empty without one."""
+    reason: str = ""
+    """Reason of the error, for programs; empty if there is none."""
     committed_at: datetime | None = None
     """Time of the commit. None without a repository, or if the agent no longer knows it."""

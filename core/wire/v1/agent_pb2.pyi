@@ -879,7 +879,7 @@ class JobLog(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class MirroredService(_message.Message):
-    __slots__ = ("service_id", "name", "namespace", "repository", "ref", "folder", "commit", "digest", "sequence", "removed", "error", "committed_ms")
+    __slots__ = ("service_id", "name", "namespace", "repository", "ref", "folder", "commit", "digest", "sequence", "removed", "error", "committed_ms", "reason")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -892,6 +892,7 @@ class MirroredService(_message.Message):
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     name: str
     namespace: str
@@ -904,7 +905,8 @@ class MirroredService(_message.Message):
     removed: bool
     error: str
     committed_ms: int
-    def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ..., committed_ms: _Optional[int] = ...) -> None: ...
+    reason: str
+    def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ..., committed_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Pulse(_message.Message):
     __slots__ = ("problem",)

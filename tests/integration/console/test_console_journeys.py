@@ -72,6 +72,7 @@ def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: D
     keys.use(wrong.get_by_role("link", name="dev/shop"))
     expect(page.get_by_role("heading", name="shop")).to_contain_text("Failed")
     expect(page.get_by_role("main")).to_contain_text("broken.yaml, line 2")
+    expect(page.get_by_role("main")).to_contain_text("A retry cannot help.")
     keys.turn("f", "Fleet")
     commit(story, {"dev/broken.yaml": None}, "Mend dev")
     expect(wrong).to_contain_text("none")

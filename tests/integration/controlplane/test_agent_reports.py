@@ -24,7 +24,7 @@ from core.spec.health import FieldCondition, HealthRule, HealthState
 from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction
 from core.spec.reports.report import Report
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from core.spec.sync import IgnoredDifference, SyncOptions
 from core.wire import limits
 from core.wire.report_codec import report_from_message
@@ -338,14 +338,14 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
         and shown.origin.endswith("local.git")
         and shown.desired.commit_sha == "c" * 40
     )
-    await tell(world, cluster.id, 2, mirrored=mirrored(sequence=2, error="no such folder"))
+    broken = mirrored(sequence=2, error="no such folder", reason="NOT_FOUND")
+    await tell(world, cluster.id, 2, mirrored=broken)
     reported_id = local_id("cluster", "shop")
     status = wire.ServiceStatus(service_id=reported_id, sequence=2, phase=wire.PHASE_HEALTHY)
     await tell(world, cluster.id, 3, status=status)
     shown = await world.get(shown)
-    assert (
-        shown.desired.render_error == "no such folder" and shown.observed.observed_generation == 2
-    )
+    assert shown.observed.observed_generation == 2
+    assert shown.errors == (Problem("no such folder", source="render", reason="NOT_FOUND"),)
     for change in (
         world.services.update(world.admin, shown.id, ServiceChange(paused=True)),
         world.services.delete(world.admin, shown.id),

@@ -50,7 +50,8 @@ OWN_STATE = {
     **dict.fromkeys(
         ("input_digest", "digest", "bundle_bytes", "object_count"), "result of a render"
     ),
-    **dict.fromkeys(("render_error", "attestation", "uses_secrets"), "result of a render"),
+    **dict.fromkeys(("render_error", "render_reason"), "result of a render"),
+    **dict.fromkeys(("attestation", "uses_secrets"), "result of a render"),
     **dict.fromkeys(
         ("generation", "observed_generation", "phase", "problems"), "report of the agent"
     ),
@@ -168,6 +169,7 @@ async def test_a_clone_has_its_own_state(world: World, original: Original) -> No
             "digest": "sha256:2",
         },
         **{"bundle_bytes": 1, "object_count": 1, "render_error": "no", "uses_secrets": True},
+        **{"render_reason": "INVALID"},
         **{"generation": 2, "observed_generation": 1, "phase": Phase.APPLIED, "message": "text"},
         **{"problems": (Problem("no", source="apply"),), "observed_at": at, "awaiting": (name,)},
         **{

@@ -254,6 +254,7 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
     world.define("shop", text)
     await world.services.read_and_render()
     assert "without git support" in world.shown[-1].error and world.desired == []
+    assert world.shown[-1].reason == "INVALID"
 
 
 @pytest.mark.parametrize(

@@ -413,7 +413,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "drifted": 0,
         "sha": "a" * 40,
         "deletedAt": None,
-        "errors": [{"source": "render", "message": "web.yaml: no kind"}],
+        "errors": [{"source": "render", "message": "web.yaml: no kind", "lasting": True}],
         "message": None,
         "components": [],
         "cluster": {"id": "c1", "handle": "prod", "pingedAt": now},
@@ -465,7 +465,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     )
     text = "\n".join(explain(api, "prod/web"))
     assert "Say hello — Ann" in text
-    assert "✗ render         web.yaml: no kind" in text
+    assert "✗ render         web.yaml: no kind; a retry cannot help" in text
     assert "… pipeline shop  r2 waits before prod: waits for release" in text
     assert "… pipeline shop  dev is progressing: waits for silent clusters until noon: lab" in text
     assert "✓ applied" in text

@@ -242,7 +242,7 @@ def test_a_failure_that_has_ended_is_not_shown(
     entry = {"id": "1", "stage": stage, "sha": None, "at": "2026-01-01T00:00:00Z", "message": "bad"}
     found = service(status=status, message=None)
     if source is not None:
-        found["errors"] = [{"source": source, "message": message, "reason": ""}]
+        found["errors"] = [{"source": source, "message": message, "reason": "", "lasting": False}]
     page = {"edges": [{"node": entry}], "pageInfo": {"hasNextPage": False, "endCursor": None}}
     api = FakeApi(
         {

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from core.spec.status import Problem
 from tests.fakes.api import FakeApi
 from towline.cli.program import app
 from towline.cli.services import generated as operations
@@ -26,12 +27,13 @@ def state(status: str, sha: str | None = None, **more: Any) -> Any:
 
 
 def failed(source: str, message: str, reason: str = "", sha: str | None = None) -> Any:
-    return state("FAILED", sha, errors=[{"source": source, "message": message, "reason": reason}])
+    lasting = Problem(message, source=source, reason=reason).is_lasting
+    error = {"source": source, "message": message, "reason": reason, "lasting": lasting}
+    return state("FAILED", sha, errors=[error])
 
 
-def history(message: str, reason: str, sha: str | None = None) -> list[Any]:
-    detail = {"reason": reason} if reason else {}
-    return [{"stage": "render-failed", "message": message, "sha": sha, "detail": detail}]
+def history(message: str, sha: str) -> list[Any]:
+    return [{"stage": "render-failed", "message": message, "sha": sha}]
 
 
 def api_of(*states: Any, entries: list[Any] | None = None, rendered: str = "") -> FakeApi:
@@ -61,7 +63,7 @@ def look_once(api: FakeApi, sha: str | None = None) -> Any:
 
 @pytest.mark.parametrize("reason", ["NOT_FOUND", "INVALID", "FORBIDDEN", "ACCESS_DENIED"])
 def test_a_render_that_cannot_succeed_ends_the_wait(reason: str) -> None:
-    api = api_of(failed("render", NO_CHART), entries=history(NO_CHART, reason))
+    api = api_of(failed("render", NO_CHART, reason))
     with pytest.raises(ServiceFailed) as caught:
         wait(api)
     assert NO_CHART in caught.value.message and "towline services why" in caught.value.message
@@ -70,27 +72,26 @@ def test_a_render_that_cannot_succeed_ends_the_wait(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ["UNAVAILABLE", "LIMIT", ""])
 def test_a_render_that_is_retried_does_not(reason: str) -> None:
-    seen = failed("render", "git did not answer")
-    api = api_of(seen, state("HEALTHY", NEW), entries=history("git did not answer", reason))
+    api = api_of(failed("render", "git did not answer", reason), state("HEALTHY", NEW))
     assert wait(api)["status"] == "HEALTHY"
 
 
 def polled(at: str) -> Any:
-    found = failed("render", NO_CHART)
+    found = failed("render", NO_CHART, "NOT_FOUND")
     return found | {"repository": {"url": "https://x", "error": None, "polledAt": at}}
 
 
 def test_a_failure_that_is_there_already_may_have_been_mended() -> None:
     """A user pushes the missing branch, and waits before the next poll."""
     looks = (polled("1"), polled("1"), polled("1"), state("HEALTHY", NEW))
-    api = api_of(*looks, entries=history(NO_CHART, "NOT_FOUND"))
+    api = api_of(*looks)
     found = wait_for_service(api, "dev/web", WantedState(), 60, every=0.0, settle=60)
     assert found["status"] == "HEALTHY"
 
 
 @pytest.mark.parametrize(("settle", "at"), [(60.0, "2"), (0.0, "1")])
 def test_it_ends_the_wait_after_the_next_poll_or_some_time(settle: float, at: str) -> None:
-    api = api_of(polled("1"), polled(at), entries=history(NO_CHART, "NOT_FOUND"))
+    api = api_of(polled("1"), polled(at))
     with pytest.raises(ServiceFailed):
         wait_for_service(api, "dev/web", WantedState(), 60, every=0.0, settle=settle)
 
@@ -98,17 +99,19 @@ def test_it_ends_the_wait_after_the_next_poll_or_some_time(settle: float, at: st
 def test_a_denied_access_leads_to_the_repository() -> None:
     repository = {"url": "https://x", "error": "refused (401)", "polledAt": None}
     message = "https://x cannot be read: refused (401)"
-    seen = failed("render", message) | {"repository": repository}
+    seen = failed("render", message, "ACCESS_DENIED") | {"repository": repository}
     with pytest.raises(ServiceFailed) as caught:
-        wait(api_of(seen, entries=history(message, "ACCESS_DENIED")))
+        wait(api_of(seen))
     assert "fix it in the access to https://x (`towline repos update" in caught.value.message
 
 
-def test_an_older_failure_of_another_reason_does_not() -> None:
-    """The newest error is not in the history yet."""
-    seen = failed("render", "git did not answer")
+def test_a_failure_of_an_unknown_commit_does_not() -> None:
+    """The newest error is not in the history yet, so it may be about an older commit."""
+    seen = failed("render", "bad file", "INVALID", OLD)
     with pytest.raises(WaitTimeout):
-        look_once(api_of(seen, entries=history(NO_CHART, "NOT_FOUND")))
+        look_once(api_of(seen, entries=history(NO_CHART, NEW), rendered="else"), sha=NEW)
+    with pytest.raises(ServiceFailed):
+        wait(api_of(seen, entries=history("bad file", NEW), rendered="else"), sha=NEW)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +135,8 @@ def test_a_failure_in_the_cluster_ends_it_by_its_reason(
 def test_the_failure_of_another_commit_does_not() -> None:
     seen = failed("sync", "bad field", "Invalid", OLD)
     assert wait(api_of(seen, seen, state("HEALTHY", NEW)), sha=NEW[:8])["sha"] == NEW
-    entries = history("bad file", "INVALID", OLD)
-    rendered = failed("render", "bad file")
+    entries = history("bad file", OLD)
+    rendered = failed("render", "bad file", "INVALID")
     looks = (rendered, rendered, state("HEALTHY", NEW))
     assert wait(api_of(*looks, entries=entries), sha=NEW)["sha"] == NEW
 
@@ -148,7 +151,7 @@ def test_a_commit_without_a_change_of_the_service_is_there(
 
 
 def test_a_failure_can_be_what_is_waited_for() -> None:
-    api = api_of(failed("render", NO_CHART), entries=history(NO_CHART, "NOT_FOUND"))
+    api = api_of(failed("render", NO_CHART, "NOT_FOUND"))
     assert wait(api, "FAILED")["status"] == "FAILED"
 
 

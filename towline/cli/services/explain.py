@@ -100,7 +100,8 @@ def _source_of(service: Service, url: str) -> str:
 
 def _errors(service: Service) -> Iterator[str]:
     for error in service["errors"]:
-        yield _line(_FAILED, error["source"], error["message"])
+        lasting = "; a retry cannot help" if error["lasting"] else ""
+        yield _line(_FAILED, error["source"], f"{error['message']}{lasting}")
 
 
 def _pipelines(api: GraphQLApi, service: Service) -> Iterator[str]:

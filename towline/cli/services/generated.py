@@ -242,6 +242,7 @@ class ServiceErrors(TypedDict):
     source: str
     message: str
     reason: str
+    lasting: bool
 
 
 class ServiceSources(TypedDict):
@@ -320,6 +321,7 @@ class ServiceRowErrors(TypedDict):
     source: str
     message: str
     reason: str
+    lasting: bool
 
 
 class ServiceRow(TypedDict):
@@ -411,8 +413,8 @@ class LedgerEvent(TypedDict):
 
 
 _FREEZABLE_GROUP = 'fragment FreezableGroup on ClusterGroup{id name frozen frozenReason frozenBy}'
-_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message follows cluster{id handle pingedAt}errors{source message reason}}'
-_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
+_SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message follows cluster{id handle pingedAt}errors{source message reason lasting}}'
+_SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason lasting}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'

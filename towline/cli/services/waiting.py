@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from core.errors import TERMINAL_REASONS, Invalid, TowlineError
+from core.errors import Invalid, TowlineError
 from towline.cli.services.find import find_service, label
 from towline.cli.services.freezes import freeze_of
 from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
@@ -22,19 +22,9 @@ WithWait = Annotated[
 ]
 DEFAULT_TIMEOUT = "5m"
 
-_TERMINAL_IN_CLUSTER = frozenset(
-    {
-        *("BadRequest", "Conflict", "Forbidden", "Immutable", "Invalid"),
-        *("Claimed", "NoImpersonation", "NoServiceAccount", "Untrusted"),
-        *("BackoffLimitExceeded", "DeadlineExceeded", "InvalidImageName"),
-        "ProgressDeadlineExceeded",
-    }
-)
-"""Reasons of Kubernetes and of the agent for failures that last until a user changes something."""
 _SETTLE_SECONDS = 20.0
 _NO_OBJECTS = 1 << 30
 """Number of objects to skip, so that the answer has only their digest."""
-_GOING_NAMESPACE = "being terminated"
 
 
 def timeout_of(timeout: str | None, *, wait: bool) -> int:
@@ -149,29 +139,24 @@ def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedSta
     """Returns the failure that a retry cannot end; empty if one may help."""
     if service["status"] != "FAILED" or wanted.status == "FAILED":
         return ""
-    lasting = (error for error in service["errors"] if _lasts(api, service, error, wanted))
-    return next((error["message"] for error in lasting), "")
+    lasting = (error for error in service["errors"] if error["lasting"])
+    found = (error for error in lasting if _is_about(api, service, error, wanted))
+    return next((error["message"] for error in found), "")
 
 
-def _lasts(
+def _is_about(
     api: GraphQLApi, service: ServiceDetails, error: ServiceErrors, wanted: WantedState
 ) -> bool:
-    if error["source"] == "render":
-        return _render_lasts(api, service, error["message"], wanted)
-    is_terminal = error["reason"] in _TERMINAL_IN_CLUSTER
-    return is_terminal and _GOING_NAMESPACE not in error["message"] and wanted.has_commit(service)
-
-
-def _render_lasts(
-    api: GraphQLApi, service: ServiceDetails, message: str, wanted: WantedState
-) -> bool:
-    """Reports whether a render failed for good. The history has the reason and the commit."""
+    """Reports whether an error is about the wanted commit. The history has that of a render."""
+    if error["source"] != "render":
+        return wanted.has_commit(service)
+    if not wanted.sha:
+        return True
     entries = ledger(api, service_id=service["id"], first=20)
     newest = next((entry for entry in entries if entry["stage"] == "render-failed"), None)
-    if newest is None or not message.startswith(newest["message"]):
+    if newest is None or not error["message"].startswith(newest["message"]):
         return False
-    is_about = newest["sha"] is None or wanted.is_commit(newest["sha"])
-    return is_about and newest["detail"].get("reason") in TERMINAL_REASONS
+    return newest["sha"] is None or wanted.is_commit(newest["sha"])
 
 
 def _failed(service: ServiceDetails, failure: str) -> str:

@@ -1386,6 +1386,7 @@ def _services() -> None:
         sa.Column("observed_generation", sa.BigInteger(), nullable=False),
         sa.Column("phase", sa.String(32), nullable=True),
         sa.Column("render_error", sa.Text(), nullable=True),
+        sa.Column("render_reason", sa.String(64), nullable=False),
         sa.Column("problems", JSON_TEXT, nullable=False),
         sa.Column("observed_at", UtcColumn(), nullable=True),
         sa.Column("deleted_at", UtcColumn(), nullable=True),

@@ -206,6 +206,8 @@ async def test_a_failed_render_is_recorded_once_and_spares_others(
     assert await reconciler.deliver("fleet") == 2
     service = await stored(world)
     assert service.desired.render_error == "bad \N{REPLACEMENT CHARACTER} file"
+    (problem,) = service.errors
+    assert (problem.source, problem.reason, problem.is_lasting) == ("render", "INVALID", True)
     assert (service.desired.digest, service.desired.generation) == (None, 0)
     assert (await stored(world, API.id)).desired.digest is not None
     failed = [e for e in await world.ledger() if e.stage is LedgerStage.RENDER_FAILED]
@@ -216,7 +218,8 @@ async def test_a_failed_render_is_recorded_once_and_spares_others(
     assert len(await world.ledger()) == 2
     push(world, web="fixed", api="one")
     assert await reconciler.deliver("fleet") == 1
-    assert (await stored(world)).desired.render_error is None
+    mended = (await stored(world)).desired
+    assert (mended.render_error, mended.render_reason) == (None, "")
 
 
 async def test_a_missing_ref_is_recorded_once(
@@ -228,6 +231,7 @@ async def test_a_missing_ref_is_recorded_once(
     (entry,) = await world.ledger()
     assert (entry.message, entry.sha, entry.actor) == (message, None, "")
     assert entry.detail["reason"] == "NOT_FOUND"
+    assert (await stored(world)).desired.render_reason == "NOT_FOUND"
     assert await reconciler.deliver("fleet") == 0
 
 
