@@ -137,17 +137,17 @@ def build(
     if backend is not None and hub is not None and data_links is not None:
         repeats = RepeatedReads(hub, data_links, recorder, authorizer, clock, limits)
         splices = SplicedRequests(hub, data_links)
-        passed = make_passed_class(hub, repeats, splices, protocol_class)
-        front = NativeFront(backend, hub, data_links, repeats, splices, passed)
+        passed_class = make_passed_class(hub, repeats, splices, protocol_class)
+        front = NativeFront(backend, hub, data_links, repeats, splices, passed_class)
         gateway.native = front.open_requests
-    here = LocalInspector(gateway, open_requests, sessions)
+    local = LocalInspector(gateway, open_requests, sessions)
     relay = None
     if sharing is not None:
-        questions = QuestionServer(here, sharing.links.tasks)
-        relay = Relay(sharing.router, limits.per_agent, questions)
+        question_server = QuestionServer(local, sharing.links.tasks)
+        relay = Relay(sharing.router, limits.per_agent, question_server)
 
     return KubeProxy(
-        gateway, tunnels, here, internal_requests, metrics, protocol_class, sharing, relay, front
+        gateway, tunnels, local, internal_requests, metrics, protocol_class, sharing, relay, front
     )
 
 

@@ -52,8 +52,8 @@ class LocalInspector:
     requests: OpenRequests
     sessions: FileRecorder | None
 
-    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
-        return self.gateway.open_streams(wanted)
+    def open_streams(self, stream_filter: StreamFilter) -> list[OpenStream]:
+        return self.gateway.open_streams(stream_filter)
 
     def loads(self) -> Mapping[str, Load]:
         return self.requests.loads()
@@ -61,24 +61,25 @@ class LocalInspector:
     def end_stream(self, id: str, by: str) -> bool:
         return self.gateway.end_stream(id, by)
 
-    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, id: str, offset: int, max_bytes: int) -> RecordingPart:
         if self.sessions is None:
             raise NotFound("nothing is recorded here")
-        return await self.sessions.read(id, offset, most)
+        return await self.sessions.read(id, offset, max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class KubeProxy:
     """The assembled Kubernetes proxy.
     Pass `protocol_class` to `uvicorn.Config(http=...)` and `tunnels.serve` to the server for
-    agents. Call `start` inside the event loop that runs both. `here`: the requests and recordings
+    agents. Call `start` inside the event loop that runs both. `local`: the requests and recordings
     of this replica. `meters`: the Prometheus collector to register. `relay` serves the requests and
-    queries of other replicas. `front` listens for users in the place of uvicorn; None: it does not.
+    queries of other replicas. `front` listens for users in the place of uvicorn; None: uvicorn
+    listens.
     """
 
     gateway: Gateway
     tunnels: TunnelServer
-    here: LocalInspector
+    local: LocalInspector
     internal_requests: InternalClient
     meters: ProxyMetrics
     protocol_class: type[asyncio.Protocol]
@@ -92,8 +93,8 @@ class KubeProxy:
         self.tunnels.start()
         if self.front is not None:
             self.front.start()
-        if self.here.sessions is not None:
-            self.here.sessions.start()
+        if self.local.sessions is not None:
+            self.local.sessions.start()
 
     def revoke(
         self,
@@ -113,39 +114,37 @@ class KubeProxy:
         """Authorizes open requests again, now: those of one user, or all."""
         await self.gateway.recheck(user)
 
-    async def open_streams(self, wanted: StreamFilter = ALL_STREAMS) -> FoundStreams:
+    async def open_streams(self, stream_filter: StreamFilter = ALL_STREAMS) -> FoundStreams:
         """Lists the open requests of this replica and of the others."""
-        here = self.here.open_streams(wanted)
+        local = self.local.open_streams(stream_filter)
         if self.sharing is None:
-            return FoundStreams(here)
-        there = await self.sharing.client.streams(wanted)
-        return FoundStreams(sort_longest_open([*here, *there.streams]), there.silent)
+            return FoundStreams(local)
+        remote = await self.sharing.client.streams(stream_filter)
+        return FoundStreams(sort_longest_open([*local, *remote.streams]), remote.silent)
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         """Ends an open request in the replica that serves it; False if it has already ended.
         Unavailable: that replica does not answer.
         """
         if not stream.replica or self.sharing is None:
-            return self.here.end_stream(stream.id, by)
+            return self.local.end_stream(stream.id, by)
         return await self.sharing.client.end(stream.replica, stream.id, by)
 
     async def send(
-        self, identity: AuthenticatedUser, source: str, call: InternalCall, most: int
+        self, identity: AuthenticatedUser, source: str, call: InternalCall, max_bytes: int
     ) -> tuple[int, bytes]:
         """Sends a request as an authenticated user and returns status and body; see
         `InternalClient.send`.
         """
-        return await self.internal_requests.send(identity, source, call, most)
+        return await self.internal_requests.send(identity, source, call, max_bytes)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Reports whether requests can reach the cluster now."""
         return self.tunnels.is_connected(cluster_id)
 
     @property
-    def find(self) -> Callable[[ClusterId], AgentRoute | None]:
-        """Finds the route to a cluster from what this replica already knows, without asking
-        others.
-        """
+    def find_route(self) -> Callable[[ClusterId], AgentRoute | None]:
+        """Finds the route to a cluster that this replica knows, without asking others."""
         return self.sharing.router.find if self.sharing is not None else self.tunnels.find
 
     async def listen_for_replicas(self, host: str, port: int) -> int:
@@ -178,27 +177,27 @@ class KubeProxy:
         """Closes the links of the agent that authenticated with this token, which was revoked."""
         self.tunnels.revoke(token_id)
 
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Reads a part of the recording of a request from the replica that stores it.
         NotFound: there is no recording. Unavailable: a replica that may store it does not answer.
         """
         try:
-            return await self.here.recording(request_id, offset, most)
+            return await self.local.recording(request_id, offset, max_bytes)
         except NotFound:
             if self.sharing is None:
                 raise
-        return await self.sharing.client.recording(request_id, offset, most)
+        return await self.sharing.client.recording(request_id, offset, max_bytes)
 
     @property
     def tasks(self) -> tuple[Tasks, ...]:
         """The background tasks that must run until `stop`."""
-        more = (self.here.sessions.tasks,) if self.here.sessions is not None else ()
+        others = (self.local.sessions.tasks,) if self.local.sessions is not None else ()
         if self.front is not None:
-            more = (*more, self.front.repeats.tasks, self.front.links.tasks)
+            others = (*others, self.front.repeats.tasks, self.front.links.tasks)
         if self.sharing is not None:
             sharing = self.sharing
-            more = (*more, sharing.links.tasks, sharing.router.tasks, sharing.limits.tasks)
-        return self.gateway.tasks, self.tunnels.tasks, *more
+            others = (*others, sharing.links.tasks, sharing.router.tasks, sharing.limits.tasks)
+        return self.gateway.tasks, self.tunnels.tasks, *others
 
     async def drain(self) -> None:
         """Moves agents to other replicas and waits for open requests, at most for the grace
@@ -220,5 +219,5 @@ class KubeProxy:
         self.tunnels.stop()
         await self.tunnels.tasks.stop()
         await self.gateway.stop()
-        if self.here.sessions is not None:
-            await self.here.sessions.stop()
+        if self.local.sessions is not None:
+            await self.local.sessions.stop()

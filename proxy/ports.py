@@ -188,13 +188,13 @@ class TunnelRegistry(Protocol):
         """Finds the replica that holds the link; None: no live replica. Unavailable: as above."""
         ...
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
+    async def moved_links(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
         """Returns the links among `held` that another replica has claimed since, with their new
         place.
         """
         ...
 
-    async def neighbours(self) -> Sequence[PeerReplica]:
+    async def other_replicas(self) -> Sequence[PeerReplica]:
         """Lists the other live replicas. Unavailable: as above."""
         ...
 
@@ -214,7 +214,7 @@ class RequestCounts(Protocol):
 class RequestInspector(Protocol):
     """The open requests of one replica, and the recordings it stores."""
 
-    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+    def open_streams(self, stream_filter: StreamFilter) -> list[OpenStream]:
         """Lists the open requests that match a filter, longest open first."""
         ...
 
@@ -226,6 +226,6 @@ class RequestInspector(Protocol):
         """Counts of the users with many open requests here, by user name."""
         ...
 
-    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Reads a part of a recording. NotFound: it is not stored here."""
         ...

@@ -57,7 +57,7 @@ class ProxySettings(BaseModel):
 
     @field_validator("passthrough", mode="before")
     @classmethod
-    def _listed(cls, handles: object) -> object:
+    def _split_handles(cls, handles: object) -> object:
         return (
             [handle.strip() for handle in handles.split(",")]
             if isinstance(handles, str)
@@ -66,7 +66,7 @@ class ProxySettings(BaseModel):
 
     @field_validator("cluster_domain")
     @classmethod
-    def _is_domain(cls, text: str) -> str:
+    def _validate_domain(cls, text: str) -> str:
         domain = text.strip().lower().removesuffix(".")
         if domain and (len(domain) > _MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None):
             raise ValueError(
@@ -75,7 +75,7 @@ class ProxySettings(BaseModel):
         return domain
 
     @model_validator(mode="after")
-    def _bounds_hold(self) -> "ProxySettings":
+    def _validate(self) -> "ProxySettings":
         for group in ("head", "streams", "timeouts", "recordings"):
             for name, value in asdict(getattr(self, group)).items():
                 if value <= 0:

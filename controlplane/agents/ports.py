@@ -15,7 +15,7 @@ from core.spec.tunnels import Tunnel
 class ProxySessions(Protocol):
     """The Kubernetes proxy: open streams and recordings of all replicas."""
 
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams: ...
+    async def open_streams(self, stream_filter: StreamFilter) -> FoundStreams: ...
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         """Ends a stream; False: it had already ended. Raises Unavailable if its replica does not
@@ -23,7 +23,7 @@ class ProxySessions(Protocol):
         """
         ...
 
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Returns a part of a recording.
 
         Raises NotFound, or Unavailable if a replica that may hold it does not answer.

@@ -41,8 +41,8 @@ class Credential:
     digest: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        shown = f"{self.kind.value} {self.secret}".encode("utf-8", "surrogateescape")
-        object.__setattr__(self, "digest", sha256(shown).digest())
+        keyed = f"{self.kind.value} {self.secret}".encode("utf-8", "surrogateescape")
+        object.__setattr__(self, "digest", sha256(keyed).digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class ImpersonationRule:
         """Parses patterns such as `user:*@example.org`, `group:team-*`, `serviceaccount:ci:*`,
         `uid:*` and `extra:*`; a lone `*` allows every kind. None: the patterns allow nothing.
         """
-        found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+        by_kind: dict[str, list[str]] = {kind: [] for kind in _KINDS}
         for pattern in patterns:
-            kind, colon, rest = pattern.partition(":")
+            kind, colon, name_pattern = pattern.partition(":")
             for name in _KINDS if pattern == ANY_NAME else (kind,):
-                if name in found and (colon or pattern == ANY_NAME):
-                    found[name].append(rest if colon else ANY_NAME)
-        return cls(*map(tuple, found.values())) if any(found.values()) else None
+                if name in by_kind and (colon or pattern == ANY_NAME):
+                    by_kind[name].append(name_pattern if colon else ANY_NAME)
+        return cls(*map(tuple, by_kind.values())) if any(by_kind.values()) else None
 
     def forbidden_part(self, target: Impersonation) -> str | None:
         """Describes the first part of a target that the rule forbids; None if it allows all
@@ -100,19 +100,19 @@ class ImpersonationRule:
         if not self._allows_user(target.user):
             return f'user "{target.user}"'
         for group in target.groups:
-            if not _matches(self.groups, group):
+            if not _matches_any(self.groups, group):
                 return f'group "{group}"'
-        if target.uid is not None and not _matches(self.uids, target.uid):
+        if target.uid is not None and not _matches_any(self.uids, target.uid):
             return f'uid "{target.uid}"'
         for key, _ in target.extra:
-            if not _matches(self.extras, key):
+            if not _matches_any(self.extras, key):
                 return f'extra "{key}"'
         return None
 
     def _allows_user(self, name: str) -> bool:
         if name.startswith(_ACCOUNT):
-            return _matches(self.service_accounts, name.removeprefix(_ACCOUNT))
-        return _matches(self.users, name)
+            return _matches_any(self.service_accounts, name.removeprefix(_ACCOUNT))
+        return _matches_any(self.users, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,10 @@ class RecordingPolicy(StrEnum):
     OUTPUT = "output"
     ALL = "all"
 
-    def keeps_more_than(self, other: "RecordingPolicy") -> bool:
+    def records_more_than(self, other: "RecordingPolicy") -> bool:
         """Reports whether this setting records anything that the other one omits."""
-        kept = list(RecordingPolicy)
-        return kept.index(self) > kept.index(other)
+        levels = list(RecordingPolicy)
+        return levels.index(self) > levels.index(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,48 +158,53 @@ class RequestGrant:
     """Time at which the decision must be made again. None: no grant of the user expires."""
 
 
-def lost_permission(
-    acting_as: Impersonation, before: RequestGrant, now: RequestGrant
-) -> str | None:
+def lost_permission(acting_as: Impersonation, old: RequestGrant, new: RequestGrant) -> str | None:
     """Describes the part of an open request's identity that it would no longer get; None if it
     keeps all.
-    `before`: the grant under which the request was opened.
+    `old`: the grant under which the request was opened.
     """
-    if now.cluster_id != before.cluster_id:
+    if new.cluster_id != old.cluster_id:
         return "a user of another cluster"
-    if acting_as != before.impersonate:
-        rule = now.may_impersonate or ImpersonationRule()
+    if acting_as != old.impersonate:
+        rule = new.may_impersonate or ImpersonationRule()
         return rule.forbidden_part(acting_as)
-    if acting_as.user != now.impersonate.user:
+    if acting_as.user != new.impersonate.user:
         return f'user "{acting_as.user}"'
-    gone = [group for group in acting_as.groups if group not in now.impersonate.groups]
-    return f'group "{gone[0]}"' if gone else None
+    lost_groups = [group for group in acting_as.groups if group not in new.impersonate.groups]
+    return f'group "{lost_groups[0]}"' if lost_groups else None
 
 
 @lru_cache(maxsize=4096)
-def identity_block(who: Impersonation) -> bytes:
+def identity_block(identity: Impersonation) -> bytes:
     """Encodes the `Impersonate-*` header lines for the API server.
     Forbidden: the groups exceed the maximum size. Invalid: a name cannot be a header value.
     """
-    if not who.user:
+    if not identity.user:
         raise Invalid("cannot impersonate a user without a name")
-    lines = [_line("User", who.user), *(_line("Group", group) for group in who.groups)]
-    if who.uid:
-        lines.append(_line("Uid", who.uid))
-    lines += [_line(f"Extra-{quote(key.lower(), safe=_PLAIN_KEY)}", v) for key, v in who.extra]
+    lines = [
+        _header_line("User", identity.user),
+        *(_header_line("Group", group) for group in identity.groups),
+    ]
+    if identity.uid:
+        lines.append(_header_line("Uid", identity.uid))
+    lines += [
+        _header_line(f"Extra-{quote(key.lower(), safe=_PLAIN_KEY)}", value)
+        for key, value in identity.extra
+    ]
     block = b"".join(lines)
     if len(block) > MAX_BLOCK:
         raise Forbidden(
-            f'user "{who.user}" is in {len(who.groups)} groups: a request cannot carry that many'
+            f'user "{identity.user}" is in {len(identity.groups)} groups: '
+            "a request cannot carry that many"
         )
     return block
 
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    return any(_is_like(name, pattern) for pattern in patterns)
+def _matches_any(patterns: tuple[str, ...], name: str) -> bool:
+    return any(_matches_pattern(name, pattern) for pattern in patterns)
 
 
-def _is_like(name: str, pattern: str) -> bool:
+def _matches_pattern(name: str, pattern: str) -> bool:
     if name == MASTERS:
         return pattern == MASTERS
     if name.startswith(_SYSTEM) and not pattern.startswith(_SYSTEM):
@@ -207,8 +212,8 @@ def _is_like(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
-def _line(name: str, value: str) -> bytes:
-    text = value.encode()
-    if any(byte < 32 or byte == 127 for byte in text) or text != text.strip():
+def _header_line(name: str, value: str) -> bytes:
+    encoded = value.encode()
+    if any(byte < 32 or byte == 127 for byte in encoded) or encoded != encoded.strip():
         raise Invalid(f"{value!r} cannot be sent as Impersonate-{name}")
-    return b"Impersonate-%s: %s\r\n" % (name.encode(), text)
+    return b"Impersonate-%s: %s\r\n" % (name.encode(), encoded)

@@ -57,31 +57,32 @@ class RequestAttributes:
     text: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        verb, part, note = self.verb, self.subresource, partial(object.__setattr__, self)
+        verb, subresource = self.verb, self.subresource
+        set_field = partial(object.__setattr__, self)
         watches = verb == "watch" or self.asks_to_watch
-        display_verb = part if part in _DISPLAYED_SUBRESOURCES else verb
-        note("writes", part in WRITING_SUBRESOURCES or verb not in READS | {"head"})
-        note("watches", watches)
-        note("long_running", watches or part in LONG_SUBRESOURCES)
-        note("display_verb", display_verb if display_verb in _DISPLAYED_VERBS else OTHER_VERB)
-        note("text", self._described())
+        display_verb = subresource if subresource in _DISPLAYED_SUBRESOURCES else verb
+        set_field("writes", subresource in WRITING_SUBRESOURCES or verb not in READS | {"head"})
+        set_field("watches", watches)
+        set_field("long_running", watches or subresource in LONG_SUBRESOURCES)
+        set_field("display_verb", display_verb if display_verb in _DISPLAYED_VERBS else OTHER_VERB)
+        set_field("text", self._description())
 
     def __str__(self) -> str:
         return self.text
 
-    def _described(self) -> str:
+    def _description(self) -> str:
         if not self.resource:
             return f"{self.verb} {self.path}"
-        what = "/".join(part for part in (self.resource, self.subresource) if part)
-        where = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.verb} {what} {where}".rstrip()
+        resource = "/".join(part for part in (self.resource, self.subresource) if part)
+        object_name = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {resource} {object_name}".rstrip()
 
 
 def read_attributes(method: str, target: str) -> RequestAttributes:
     """Reads the attributes of a request from its method and its target below the cluster's prefix.
     Invalid: the path is ambiguous.
     """
-    read = _read_usual if len(target) <= CACHED_LENGTH else _read
+    read = _read_cached if len(target) <= CACHED_LENGTH else _read
     return read(method, target)
 
 
@@ -90,15 +91,15 @@ def _read(method: str, target: str) -> RequestAttributes:
     read = _read_doubtful if _DOUBTFUL.search(path) else _read_path
     attributes = read(method, path)
     if attributes.verb == "get" and attributes.resource:
-        asked = _asks_to_watch(query)
-        verb = "get" if attributes.name else "watch" if asked else "list"
-        return replace(attributes, verb=verb, asks_to_watch=asked)
+        watch_asked = _asks_to_watch(query)
+        verb = "get" if attributes.name else "watch" if watch_asked else "list"
+        return replace(attributes, verb=verb, asks_to_watch=watch_asked)
     if attributes.verb == "delete" and attributes.resource and not attributes.name:
         return replace(attributes, verb="deletecollection")
     return attributes
 
 
-_read_usual = lru_cache(maxsize=4096)(_read)
+_read_cached = lru_cache(maxsize=4096)(_read)
 
 
 def _read_path(method: str, path: str) -> RequestAttributes:
@@ -112,18 +113,18 @@ def _read_doubtful(method: str, path: str) -> RequestAttributes:
     if _DOT_SEGMENT.search(path):
         raise Invalid("dot segments in the path are refused")
     segments = _segments(path)
-    decoded = [_decoded(segment) for segment in segments]
-    _, own = _attributes(method, path, decoded)
-    if "" in decoded[:own] or not path.startswith("/"):
+    decoded = [_decode(segment) for segment in segments]
+    _, own_count = _attributes(method, path, decoded)
+    if "" in decoded[:own_count] or not path.startswith("/"):
         raise Invalid("empty segments in the path are refused")
-    for segment in decoded[:own]:
+    for segment in decoded[:own_count]:
         if _AMBIGUOUS.search(segment) or not segment.isprintable():
             raise Invalid(
                 "the path contains an encoded '/', '\\', '%' or control character, "
                 "or a broken escape: no name of Kubernetes does"
             )
-    tail = segments[own:] + [""] * path.endswith("/")
-    return _attributes(method, "/".join(["", *decoded[:own], *tail]), decoded)[0]
+    tail = segments[own_count:] + [""] * path.endswith("/")
+    return _attributes(method, "/".join(["", *decoded[:own_count], *tail]), decoded)[0]
 
 
 def _segments(path: str) -> list[str]:
@@ -133,7 +134,7 @@ def _segments(path: str) -> list[str]:
     return segments
 
 
-def _decoded(segment: str) -> str:
+def _decode(segment: str) -> str:
     """Decodes a segment once; bytes that are not UTF-8 become surrogates, which do not print."""
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")
 
@@ -159,9 +160,11 @@ def _attributes(method: str, path: str, parts: list[str]) -> tuple[RequestAttrib
     resource, name, subresource = (*rest[:3], "", "")[:3]
     if verb == "proxy":
         subresource = ""
-    read = RequestAttributes(verb, path, group, version, namespace, resource, subresource, name)
-    tail = len(rest) - 3 if subresource == "proxy" and resource in PROXIED else 0
-    return read, len(parts) - tail
+    attributes = RequestAttributes(
+        verb, path, group, version, namespace, resource, subresource, name
+    )
+    proxied_count = len(rest) - 3 if subresource == "proxy" and resource in PROXIED else 0
+    return attributes, len(parts) - proxied_count
 
 
 def _asks_to_watch(query: str) -> bool:
@@ -170,6 +173,8 @@ def _asks_to_watch(query: str) -> bool:
     """
     if "watch" not in query and "%" not in query:
         return False
-    sound = "&".join(pair for pair in query.split("&") if not _DROPPED.search(pair))
-    values = [value for key, value in parse_qsl(sound, keep_blank_values=True) if key == "watch"]
+    valid_pairs = "&".join(pair for pair in query.split("&") if not _DROPPED.search(pair))
+    values = [
+        value for key, value in parse_qsl(valid_pairs, keep_blank_values=True) if key == "watch"
+    ]
     return bool(values) and values[0].casefold() not in {"0", "false"}

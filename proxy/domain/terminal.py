@@ -40,12 +40,12 @@ def terminal_session(
     """The terminal session that a request opens; None if it opens none."""
     if attributes.resource != "pods" or attributes.subresource not in TERMINALS:
         return None
-    asked = parse_qs(query, keep_blank_values=True)
+    parameters = parse_qs(query, keep_blank_values=True)
     return TerminalSession(
         title=str(attributes),
         spdy=spdy,
         keep_input=keep_input,
-        tty=asked.get("tty", ["false"])[0].lower() in _TRUE,
-        container=asked.get("container", [""])[0],
-        command=tuple(asked.get("command", ())),
+        tty=parameters.get("tty", ["false"])[0].lower() in _TRUE,
+        container=parameters.get("container", [""])[0],
+        command=tuple(parameters.get("command", ())),
     )

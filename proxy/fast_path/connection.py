@@ -47,13 +47,13 @@ class PassedTransport(ForwardedTransport):
 
 class PassedConnection(asyncio.Protocol):
     """Reads the preface of a connection, then gives its bytes to a `UserConnection`.
-    `on_rest` is called when the user's connection expects a request.
+    `on_idle` is called when the user's connection expects a request.
     """
 
     __slots__ = (
         "_below",
         "_hub",
-        "_on_rest",
+        "_on_idle",
         "_preface",
         "_read",
         "_splices",
@@ -65,10 +65,10 @@ class PassedConnection(asyncio.Protocol):
         self,
         hub: NativeHub,
         user: UserConnection,
-        on_rest: Callable[[UserConnection], None],
+        on_idle: Callable[[UserConnection], None],
         splices: SplicedRequests,
     ) -> None:
-        self._hub, self._user, self._on_rest = hub, user, on_rest
+        self._hub, self._user, self._on_idle = hub, user, on_idle
         self._splices = splices
         self._below: asyncio.Transport
         self._transport: PassedTransport | None = None
@@ -107,7 +107,7 @@ class PassedConnection(asyncio.Protocol):
                 self._below.abort()
             return b""
         self._transport = PassedTransport(self._below, self._hub, preface)
-        self._user.on_rest = self._rest
+        self._user.on_idle = self._report_idle
         self._user.on_hand_over = self._hand_over
         self._user.connection_made(self._transport)
         return self._preface[preface.end() :]
@@ -119,8 +119,8 @@ class PassedConnection(asyncio.Protocol):
         place = ConnectionPlace(transport.number, self._read, transport.written)
         return self._splices.hand_over(place, request, message)
 
-    def _rest(self) -> None:
+    def _report_idle(self) -> None:
         transport = self._transport
-        if transport is not None and self._user.rests:
-            self._on_rest(self._user)
+        if transport is not None and self._user.is_idle:
+            self._on_idle(self._user)
             self._hub.rest(transport.number, self._read, transport.written)

@@ -103,7 +103,7 @@ class RepeatedReads:
         self._in_use: dict[int, str] = {}
         self.tasks = Tasks("fast path")
         authorizer.on_change.append(hub.forget)
-        recorder.open_requests.also_open = self.load
+        recorder.open_requests.further_requests = self.load
 
     def start(self) -> None:
         """Starts to record what the hub serves."""
@@ -135,7 +135,7 @@ class RepeatedReads:
         self._ended[number] = reason
         HubRequest(self._hub, number).end(encode(response, close=True))
 
-    def on_rest(self, user: UserConnection) -> None:
+    def on_idle(self, user: UserConnection) -> None:
         """Handles the end of a request: the next one with the same head may be served natively."""
         known = user.last_request
         if known is None or not _is_plain_read(known[1]):

@@ -20,13 +20,13 @@ from proxy.gateway.parse.head import RequestHead
 class ApplicationProtocol(HttpToolsProtocol):
     """uvicorn's protocol with callbacks for a complete response and for giving the socket away."""
 
-    on_answer: Callable[[], None]
+    on_response: Callable[[], None]
     on_detach: Callable[[], None]
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._unset_keepalive_if_required()
-        self.on_answer()
+        self.on_response()
 
     def handle_websocket_upgrade(self) -> None:
         self.on_detach()
@@ -42,26 +42,26 @@ class Application:
     app_state: dict[str, object]
     loop: asyncio.AbstractEventLoop | None
 
-    def serve(self, connection: asyncio.Protocol) -> None:
+    def register(self, connection: asyncio.Protocol) -> None:
         """Registers this connection with uvicorn, so that its shutdown waits for it."""
         self._connections.add(connection)
 
-    def release(self, connection: asyncio.Protocol) -> None:
+    def unregister(self, connection: asyncio.Protocol) -> None:
         """Removes a connection that has ended or now belongs to uvicorn."""
         self._connections.discard(connection)
 
     def connect(
         self,
         transport: asyncio.Transport,
-        on_answer: Callable[[], None],
+        on_response: Callable[[], None],
         on_detach: Callable[[], None],
     ) -> ApplicationProtocol:
         """Creates uvicorn's protocol for a connection that uvicorn knows under another object."""
-        side = ApplicationProtocol(self.config, self.server_state, self.app_state, self.loop)
-        side.on_answer, side.on_detach = on_answer, on_detach
-        side.connection_made(transport)
-        self._connections.discard(side)
-        return side
+        protocol = ApplicationProtocol(self.config, self.server_state, self.app_state, self.loop)
+        protocol.on_response, protocol.on_detach = on_response, on_detach
+        protocol.connection_made(transport)
+        self._connections.discard(protocol)
+        return protocol
 
     @property
     def _connections(self) -> set[Any]:
@@ -74,8 +74,8 @@ class ApplicationRequest:
     raw = False
     ready = True
 
-    def __init__(self, side: ApplicationProtocol, head: RequestHead) -> None:
-        self._side = side
+    def __init__(self, protocol: ApplicationProtocol, head: RequestHead) -> None:
+        self._protocol = protocol
         self._body = body_of(head)
         self.over = False
 
@@ -84,25 +84,25 @@ class ApplicationRequest:
         return self._body.done
 
     @property
-    def late(self) -> bool:
-        """Reports whether the user is to blame for a body that does not arrive."""
-        return not self._side.flow.read_paused
+    def waits_for_user(self) -> bool:
+        """Reports whether the rest of the body must come from the user, not from our buffer."""
+        return not self._protocol.flow.read_paused
 
     @property
-    def begun(self) -> bool:
+    def response_begun(self) -> bool:
         """Reports whether the response has begun."""
-        return self.over or self._side.cycle.response_started
+        return self.over or self._protocol.cycle.response_started
 
     def start(self, head: bytes) -> None:
         """Passes on the head, unchanged."""
-        self._side.data_received(head)
+        self._protocol.data_received(head)
 
     def receive(self, data: bytes) -> int:
         """Passes on the bytes that belong to this request and returns their number."""
         try:
             used, _ = self._body.take(data)
         except BadChunk:
-            self._side.send_400_response("Invalid chunked body.")
+            self._protocol.send_400_response("Invalid chunked body.")
             return len(data)
-        self._side.data_received(data[:used])
+        self._protocol.data_received(data[:used])
         return used

@@ -39,14 +39,13 @@ class UserConnection(asyncio.Protocol):
 
     __slots__ = (
         "_advancing",
-        "_allowed",
         "_application",
         "_application_protocol",
         "_behind_proxy",
+        "_closed",
         "_current",
         "_deadline",
         "_gateway",
-        "_gone",
         "_handler",
         "_in_head",
         "_keep_alive",
@@ -56,11 +55,12 @@ class UserConnection(asyncio.Protocol):
         "_pause_reasons",
         "_pending",
         "_proxies",
+        "_seconds_left",
         "_source",
         "_transport",
         "_unread_deadline",
         "on_hand_over",
-        "on_rest",
+        "on_idle",
         "write_paused",
     )
 
@@ -73,10 +73,10 @@ class UserConnection(asyncio.Protocol):
         proxies: TrustedProxies,
     ) -> None:
         self.write_paused = False
-        self.on_rest: Callable[[], None] = _do_nothing
+        self.on_idle: Callable[[], None] = _do_nothing
         self.on_hand_over: Callable[[ProxiedRequest, Open], bool] = _decline
         self._deadline: float | None = None
-        self._allowed: float | None = None
+        self._seconds_left: float | None = None
         self._gateway, self._application = gateway, application
         self._handler, self._parser = handler, parser
         self._proxies, self._behind_proxy = proxies, False
@@ -89,7 +89,7 @@ class UserConnection(asyncio.Protocol):
         self._unread_deadline = 0.0
         self._pending = b""
         self._pause_reasons = 0
-        self._advancing = self._keep_alive = self._in_head = self._gone = False
+        self._advancing = self._keep_alive = self._in_head = self._closed = False
 
     @property
     def draining(self) -> bool:
@@ -102,10 +102,12 @@ class UserConnection(asyncio.Protocol):
         return self._current if isinstance(self._current, ProxiedRequest) else None
 
     @property
-    def rests(self) -> bool:
-        """Reports whether the connection expects a request, of which no byte has arrived."""
-        waits = self._current is None and not (self._pending or self._gone or self.write_paused)
-        return waits and not self._transport.is_closing()
+    def is_idle(self) -> bool:
+        """Reports whether the connection waits for the first byte of a request."""
+        awaits_request = self._current is None and not (
+            self._pending or self._closed or self.write_paused
+        )
+        return awaits_request and not self._transport.is_closing()
 
     @property
     def last_request(self) -> tuple[bytes, ParsedRequest] | None:
@@ -118,10 +120,10 @@ class UserConnection(asyncio.Protocol):
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
-        _give_up_on_dead_peers(transport)
-        self._source = _peer(transport)
+        _set_dead_peer_timeout(transport)
+        self._source = _peer_address(transport)
         self._behind_proxy = self._proxies.is_trusted(_host(self._source))
-        self._application.serve(self)
+        self._application.register(self)
         if self._gateway.full:
             self._refuse(BadHead(503, "too many connections are open"))
             return
@@ -133,9 +135,9 @@ class UserConnection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        stays = isinstance(self._current, ProxiedRequest) and self._current.on_user_end()
-        # TLS has no half-close: staying would be logged as a mistake for each user who leaves.
-        return stays and self._transport.get_extra_info("sslcontext") is None
+        stays_open = isinstance(self._current, ProxiedRequest) and self._current.on_user_end()
+        # TLS has no half-close: asyncio would log a warning for each user who disconnects.
+        return stays_open and self._transport.get_extra_info("sslcontext") is None
 
     def pause_writing(self) -> None:
         self.write_paused = True
@@ -174,7 +176,7 @@ class UserConnection(asyncio.Protocol):
     # Calls of a request (see `proxy.gateway.forward.proxied_request.ClientConnection`)
 
     def write(self, data: Buffer) -> None:
-        if not self._gone:
+        if not self._closed:
             self._transport.write(data)
 
     def abort(self) -> None:
@@ -188,8 +190,8 @@ class UserConnection(asyncio.Protocol):
         self._resume(_CREDIT)
 
     def hand_over(self, request: ProxiedRequest, message: Open) -> bool:
-        waits = bool(self._pending) or self.write_paused or self.draining or self._gone
-        return not waits and self.on_hand_over(request, message)
+        blocked = bool(self._pending) or self.write_paused or self.draining or self._closed
+        return not blocked and self.on_hand_over(request, message)
 
     def on_forwarded(self) -> None:
         self._resume(_FULL)
@@ -198,7 +200,7 @@ class UserConnection(asyncio.Protocol):
     def on_response_end(self, *, keep_alive: bool) -> None:
         self._keep_alive = keep_alive
         self._set_deadline(self._gateway.timeouts.idle)
-        if not keep_alive or self._gone:
+        if not keep_alive or self._closed:
             self._transport.close()
         self._resume(_FULL | _CREDIT)
         self._advance()
@@ -209,8 +211,8 @@ class UserConnection(asyncio.Protocol):
         """Ends requests and connections past their deadline; an unread response has its own
         deadline.
         """
-        if self._allowed is not None:
-            self._deadline, self._allowed = now + self._allowed, None
+        if self._seconds_left is not None:
+            self._deadline, self._seconds_left = now + self._seconds_left, None
         if self.write_paused:
             if now >= self._unread_deadline:
                 self.abort()
@@ -223,8 +225,8 @@ class UserConnection(asyncio.Protocol):
         if self._transport.is_closing():
             self.abort()
         elif self._in_head and proxied_request is None:
-            late = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
-            self._refuse(BadHead(408, late, self._pending))
+            message = f"the request head did not arrive within {self._gateway.timeouts.head:g} s"
+            self._refuse(BadHead(408, message, self._pending))
         elif isinstance(self._current, ApplicationRequest):
             self._end_late_upload(self._current)
         elif proxied_request is None or proxied_request.over:
@@ -233,12 +235,12 @@ class UserConnection(asyncio.Protocol):
             proxied_request.end(self._timeout_response(proxied_request), EndReason.TIMEOUT)
 
     def _end_late_upload(self, request: ApplicationRequest) -> None:
-        if request.begun:
+        if request.response_begun:
             self._transport.close()
-        elif request.late:
-            self._refuse(BadHead(408, self._late_upload()))
+        elif request.waits_for_user:
+            self._refuse(BadHead(408, self._late_upload_message()))
 
-    def _late_upload(self) -> str:
+    def _late_upload_message(self) -> str:
         seconds = self._gateway.timeouts.answer
         return f"no bytes of the request body have arrived for {seconds:g} s"
 
@@ -248,7 +250,7 @@ class UserConnection(asyncio.Protocol):
             return ErrorResponse(
                 504, f'the API server of "{proxied_request.record.handle}" did not answer'
             )
-        return ErrorResponse(408, self._late_upload())
+        return ErrorResponse(408, self._late_upload_message())
 
     # Requests
 
@@ -258,12 +260,12 @@ class UserConnection(asyncio.Protocol):
             return
         self._advancing = True
         try:
-            while not self._gone and self._step():
+            while not self._closed and self._step():
                 pass
         finally:
             self._advancing = False
         if self._current is None:
-            self.on_rest()
+            self.on_idle()
 
     def _step(self) -> bool:
         current = self._current
@@ -283,12 +285,12 @@ class UserConnection(asyncio.Protocol):
         return True
 
     def _set_answer_deadline(self, request: ProxiedRequest | ApplicationRequest) -> None:
-        """Sets the deadline of the request's next bytes. The application takes its time to
+        """Sets the deadline of the request's next bytes. The application may take any time to
         answer.
         """
         self._set_deadline(self._gateway.timeouts.answer)
         if isinstance(request, ApplicationRequest) and request.request_done:
-            self._allowed = None
+            self._seconds_left = None
 
     def _end_request(self) -> bool:
         self._current = None
@@ -316,7 +318,7 @@ class UserConnection(asyncio.Protocol):
             self._await_head()
             return False
         request, self._pending = parsed
-        self._deadline, self._allowed, self._in_head = None, None, False
+        self._deadline, self._seconds_left, self._in_head = None, None, False
         if isinstance(request, ParsedRequest):
             self._begin_request(request)
         else:
@@ -331,7 +333,7 @@ class UserConnection(asyncio.Protocol):
     def _begin_request(self, parsed: ParsedRequest) -> None:
         if parsed is not self._last_parsed:
             self._last_parsed, self._last_authorization = parsed, None
-        request = self._handler.new_request(self, parsed, self._client(parsed))
+        request = self._handler.new_request(self, parsed, self._client_address(parsed))
         self._current = request
         self._set_deadline(self._gateway.timeouts.answer)
         last = self._last_authorization = self._handler.start_cached(
@@ -344,7 +346,7 @@ class UserConnection(asyncio.Protocol):
             self._last_parsed = self._last_authorization = None
             self._parser.forget()
 
-    def _client(self, parsed: ParsedRequest) -> str:
+    def _client_address(self, parsed: ParsedRequest) -> str:
         """The source of a request: the connection, or the client that a trusted proxy names."""
         if not self._behind_proxy:
             return self._source
@@ -373,7 +375,7 @@ class UserConnection(asyncio.Protocol):
         cluster is written to the audit log.
         """
         self._pending = b""
-        self._gone = True
+        self._closed = True
         self._handler.refuse_head(error, self._source)
         self._set_deadline(self._gateway.timeouts.idle)
         self._transport.write(encode(ErrorResponse(error.status, error.message), close=True))
@@ -382,8 +384,8 @@ class UserConnection(asyncio.Protocol):
     # The socket
 
     def _detach(self) -> None:
-        self._gone = True
-        self._application.release(self)
+        self._closed = True
+        self._application.unregister(self)
         self._gateway.connections.discard(self)
 
     def _pause(self, reason: int) -> None:
@@ -392,7 +394,7 @@ class UserConnection(asyncio.Protocol):
         self._pause_reasons |= reason
 
     def _resume(self, reason: int) -> None:
-        if self._pause_reasons and not self._gone:
+        if self._pause_reasons and not self._closed:
             self._pause_reasons &= ~reason
             if not self._pause_reasons:
                 self._transport.resume_reading()
@@ -401,7 +403,7 @@ class UserConnection(asyncio.Protocol):
         """Sets the deadline, counted from the next sweep: this runs often and must not read the
         clock.
         """
-        self._deadline, self._allowed = None, seconds
+        self._deadline, self._seconds_left = None, seconds
 
 
 def _do_nothing() -> None:
@@ -412,7 +414,7 @@ def _decline(_request: ProxiedRequest, _message: Open) -> bool:
     return False
 
 
-def _peer(transport: asyncio.Transport) -> str:
+def _peer_address(transport: asyncio.Transport) -> str:
     name = transport.get_extra_info("peername")
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
 
@@ -421,7 +423,7 @@ def _host(source: str) -> str:
     return source.rpartition(":")[0]
 
 
-def _give_up_on_dead_peers(transport: asyncio.Transport) -> None:
+def _set_dead_peer_timeout(transport: asyncio.Transport) -> None:
     """Closes connections whose peer acknowledges nothing for a minute; only Linux has this
     option.
     """

@@ -94,5 +94,5 @@ def _phrase(status: int) -> str:
 
 def _quoted(text: str) -> str:
     """Escapes text for a quoted-string (RFC 9110 section 5.6.4)."""
-    plain = "".join(char if char.isprintable() else " " for char in text)
-    return plain.replace("\\", "\\\\").replace('"', '\\"')
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -68,9 +68,13 @@ class Gateway:
     @property
     def proxied_requests(self) -> list[ProxiedRequest]:
         """The open requests."""
-        found = [connection.proxied_request for connection in self.connections]
-        found += self._internal_requests.proxied_requests
-        return [r for r in found if r is not None and not (r.over or r.detached)]
+        requests = [connection.proxied_request for connection in self.connections]
+        requests += self._internal_requests.proxied_requests
+        return [
+            request
+            for request in requests
+            if request is not None and not (request.over or request.detached)
+        ]
 
     @property
     def open_requests(self) -> list[OpenRequest]:
@@ -82,18 +86,18 @@ class Gateway:
         """Reports whether the maximum number of connections is open."""
         return len(self.connections) >= self._max_connections
 
-    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+    def open_streams(self, stream_filter: StreamFilter) -> list[OpenStream]:
         """Lists the authorized open requests that match a filter."""
-        return wanted.select(
+        return stream_filter.select(
             _open_stream(request.record) for request in self.open_requests if request.ready
         )
 
     def end_stream(self, id: str, by: str) -> bool:
         """Ends an open request on behalf of `by`; False: no request has this id."""
-        found = [request for request in self.open_requests if request.record.id == id]
-        for request in found:
+        matching = [request for request in self.open_requests if request.record.id == id]
+        for request in matching:
             request.end(ErrorResponse(403, f"ended by {by}"), EndReason.ENDED)
-        return bool(found)
+        return bool(matching)
 
     def start(self) -> None:
         """Starts the background checks of deadlines and permissions."""
@@ -111,10 +115,12 @@ class Gateway:
     ) -> int:
         """Ends every open request that matches one of these values, and returns their number."""
         self.authorizer.forget(user=user, token=token, session=session)
-        wanted = {("user", user), ("token", token), ("session", session)}
-        wanted |= {("cluster", cluster), ("grant", grant)}
+        revoked_keys = {("user", user), ("token", token), ("session", session)}
+        revoked_keys |= {("cluster", cluster), ("grant", grant)}
         matching = [
-            request for request in self.open_requests if wanted & _revocation_keys(request.record)
+            request
+            for request in self.open_requests
+            if revoked_keys & _revocation_keys(request.record)
         ]
         for request in matching:
             request.end(ErrorResponse(401, "access was revoked"), EndReason.REVOKED)
@@ -135,8 +141,8 @@ class Gateway:
         self.draining = True
         for connection in tuple(self.connections):
             connection.shutdown()
-        limit = self.clock.monotonic() + self.timeouts.grace
-        while self.clock.monotonic() < limit:
+        deadline = self.clock.monotonic() + self.timeouts.grace
+        while self.clock.monotonic() < deadline:
             if all([request.end_between_events() for request in self.open_requests]):
                 return
             await self.clock.sleep(DRAIN_STEP)
@@ -191,8 +197,12 @@ def _open_stream(record: RequestRecord) -> OpenStream:
 
 
 def _revocation_keys(record: RequestRecord) -> set[tuple[str, str | None]]:
-    marks: set[tuple[str, str | None]] = {("grant", grant_id) for grant_id in record.grant_ids}
-    marks.add(("cluster", record.cluster_id))
-    if (who := record.identity) is not None:
-        marks |= {("user", who.user_id), ("token", who.token_id), ("session", who.session_id)}
-    return {(kind, value) for kind, value in marks if value is not None}
+    keys: set[tuple[str, str | None]] = {("grant", grant_id) for grant_id in record.grant_ids}
+    keys.add(("cluster", record.cluster_id))
+    if (identity := record.identity) is not None:
+        keys |= {
+            ("user", identity.user_id),
+            ("token", identity.token_id),
+            ("session", identity.session_id),
+        }
+    return {(kind, value) for kind, value in keys if value is not None}

@@ -18,7 +18,7 @@ from proxy.gateway.parse.head import parse_head
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import ClusterRoute
 
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class InternalCall:
     @property
     def head(self) -> bytes:
         """Returns the head of the request."""
-        typed = f"Content-Type: {self.media_type}\r\n" if self.media_type else ""
-        length = f"Content-Length: {len(self.body)}\r\n" if self.body else ""
+        type_line = f"Content-Type: {self.media_type}\r\n" if self.media_type else ""
+        length_line = f"Content-Length: {len(self.body)}\r\n" if self.body else ""
         return (
             b"%s /k8s/clusters/%s%s HTTP/1.1\r\nHost: towline\r\n"
             b"Accept: application/json\r\nUser-Agent: towline\r\n%s\r\n"
@@ -42,7 +42,7 @@ class InternalCall:
             self.method.encode(),
             self.route.handle.encode(),
             self.route.target,
-            (typed + length).encode(),
+            (type_line + length_line).encode(),
         )
 
 
@@ -62,26 +62,26 @@ class InternalClient:
         """Sends a request and returns status and body. LimitExceeded: the body exceeds
         `max_bytes`. Unavailable: the cluster did not respond.
         """
-        answer = _ResponseBuffer(max_bytes)
+        response = _ResponseBuffer(max_bytes)
         parsed = ParsedRequest.of(parse_head(call.head, self._limits), call.route)
-        request = self._handler.new_request(answer, parsed, source, identity)
+        request = self._handler.new_request(response, parsed, source, identity)
         self.proxied_requests.add(request)
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 await self._handler.run(request, parsed)
                 if call.body and request.ready:
                     request.receive(call.body)
-                await answer.ended.wait()
+                await response.ended.wait()
         except TimeoutError:
             raise Unavailable(f'cluster "{call.route.handle}" did not answer in time') from None
         finally:
             request.on_user_lost()
             self.proxied_requests.discard(request)
-        return answer.parsed()
+        return response.parsed()
 
 
 class _ResponseBuffer:
-    """The user's side of such a request: collects the response in memory."""
+    """The client of an internal request: collects the response in memory."""
 
     write_paused = False
     draining = False
@@ -90,7 +90,7 @@ class _ResponseBuffer:
         self.ended = asyncio.Event()
         self._max_bytes = max_bytes
         self._data = bytearray()
-        self._broken = False
+        self._aborted = False
 
     def write(self, data: Buffer) -> None:
         if len(self._data) <= self._max_bytes:
@@ -99,7 +99,7 @@ class _ResponseBuffer:
             self.ended.set()
 
     def abort(self) -> None:
-        self._broken = True
+        self._aborted = True
         self.ended.set()
 
     def pause_reading(self) -> None:
@@ -124,7 +124,7 @@ class _ResponseBuffer:
         """
         if len(self._data) > self._max_bytes:
             raise LimitExceeded(f"the cluster's response exceeds {self._max_bytes:,} bytes")
-        if self._broken:
+        if self._aborted:
             raise Unavailable("the cluster interrupted its response")
         source: Any = _Socket(bytes(self._data))
         response = HTTPResponse(source)

@@ -25,8 +25,8 @@ def encoding_for(accept: list[bytes]) -> Encoding:
     types = [offer.partition(";")[0].strip() for offer in offered]
     if _JSON.intersection(types):
         return Encoding.JSON
-    wanted = (encoding for encoding in Encoding if encoding.value in types)
-    return next(wanted, Encoding.JSON)
+    accepted = (encoding for encoding in Encoding if encoding.value in types)
+    return next(accepted, Encoding.JSON)
 
 
 def encode_status(code: int, reason: str, message: str, encoding: Encoding) -> bytes:
@@ -43,14 +43,16 @@ def encode_status(code: int, reason: str, message: str, encoding: Encoding) -> b
         "code": code,
     }
     if encoding is Encoding.YAML:
-        return b"".join(b"%s: %s\n" % (key.encode(), _flow(fields[key])) for key in fields)
+        return b"".join(b"%s: %s\n" % (key.encode(), _yaml_flow(fields[key])) for key in fields)
     return orjson.dumps(fields)
 
 
-def _flow(value: object) -> bytes:
+def _yaml_flow(value: object) -> bytes:
     """Encodes a YAML flow value: JSON with the characters escaped that YAML does not allow."""
-    text = orjson.dumps(value).decode()
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text).encode()
+    json_text = orjson.dumps(value).decode()
+    return "".join(
+        char if char.isprintable() else f"\\U{ord(char):08x}" for char in json_text
+    ).encode()
 
 
 def _protobuf(code: int, reason: str, message: str) -> bytes:

@@ -19,12 +19,12 @@ class AsciicastWriter:
     """
 
     def __init__(
-        self, clock: Clock, record: RequestRecord, session: TerminalSession, most: int
+        self, clock: Clock, record: RequestRecord, session: TerminalSession, max_bytes: int
     ) -> None:
         self.pending: list[bytes] = [_header(record, session)]
         self.truncated = False
         self._clock, self._started = clock, clock.monotonic()
-        self._room = most
+        self._bytes_left = max_bytes
         self._resize = b""
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {code: decoder("replace") for code in (_OUTPUT, _INPUT)}
@@ -44,24 +44,24 @@ class AsciicastWriter:
         self._resize = (self._resize + data)[-MAX_RESIZE:]
         while (end := self._resize.find(b"}")) >= 0:
             text, self._resize = self._resize[: end + 1], self._resize[end + 1 :]
-            if size := _size(text):
+            if size := _terminal_size(text):
                 self._add(_RESIZE, size)
 
     def _add(self, code: str, text: str) -> None:
         if self.truncated or not text:
             return
-        at = round(self._clock.monotonic() - self._started, 6)
-        line = _line([at, code, text])
-        self._room -= len(line)
-        if self._room < 0:
+        seconds = round(self._clock.monotonic() - self._started, 6)
+        line = _encode_line([seconds, code, text])
+        self._bytes_left -= len(line)
+        if self._bytes_left < 0:
             self.truncated = True
-            line = _line([at, _MARKER, "recording truncated: maximum size reached"])
+            line = _encode_line([seconds, _MARKER, "recording truncated: maximum size reached"])
         self.pending.append(line)
 
 
 def _header(record: RequestRecord, session: TerminalSession) -> bytes:
-    who = record.identity.name if record.identity else ""
-    about = {
+    user = record.identity.name if record.identity else ""
+    metadata = {
         "version": 2,
         "width": WIDTH,
         "height": HEIGHT,
@@ -70,22 +70,22 @@ def _header(record: RequestRecord, session: TerminalSession) -> bytes:
         "command": " ".join(session.command),
         "towline": {
             "request": record.id,
-            "user": who,
-            "acting_as": record.acting_as or who,
+            "user": user,
+            "acting_as": record.acting_as or user,
             "cluster": record.handle,
             "container": session.container,
             "input": session.keep_input,
         },
     }
-    return _line(about)
+    return _encode_line(metadata)
 
 
-def _line(value: object) -> bytes:
+def _encode_line(value: object) -> bytes:
     """Encodes a line as ASCII, so that a recording can be cut at any byte and still be text."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def _size(text: bytes) -> str | None:
+def _terminal_size(text: bytes) -> str | None:
     try:
         value = json.loads(text[text.find(b"{") :])
         width, height = int(value["Width"]), int(value["Height"])

@@ -33,7 +33,7 @@ _ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class FileRecorder:
-    """Implements the port `Recorder` with files in a folder that only its owner may read."""
+    """Implements the port `SessionRecorder` with files in a folder that only its owner may read."""
 
     def __init__(self, folder: Path, limits: RecordingLimits, clock: Clock) -> None:
         self._folder, self._limits, self._clock = folder, limits, clock
@@ -44,8 +44,8 @@ class FileRecorder:
 
     def start(self) -> None:
         """Starts the background tasks that write and delete recordings."""
-        self.tasks.forever("write", self._write())
-        self.tasks.forever("prune", self._prune())
+        self.tasks.forever("write", self._write_regularly())
+        self.tasks.forever("prune", self._prune_regularly())
 
     async def stop(self) -> None:
         """Stops the background tasks and writes the remaining lines."""
@@ -54,7 +54,7 @@ class FileRecorder:
         await asyncio.to_thread(self._writer.shutdown)
 
     async def begin(self, record: RequestRecord, session: TerminalSession) -> LiveRecording:
-        tape = LiveRecording(
+        recording = LiveRecording(
             AsciicastWriter(self._clock, record, session, self._limits.session_bytes), session
         )
         try:
@@ -64,19 +64,19 @@ class FileRecorder:
             raise Unavailable(
                 "the session must be recorded, but the recording cannot be created"
             ) from None
-        self._open[record.id] = tape
-        return tape
+        self._open[record.id] = recording
+        return recording
 
-    async def read(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def read(self, id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Reads a part of a recording. NotFound: no such recording exists, or it was deleted."""
         if not _ID.match(id):
             raise NotFound("no recording has this id")
         ongoing = id in self._open
         try:
-            data = await asyncio.to_thread(_read, self._path(id), offset, most)
+            data = await asyncio.to_thread(_read, self._path(id), offset, max_bytes)
         except OSError:
             raise NotFound("no recording of this request exists, or it was deleted") from None
-        return RecordingPart(data, offset + len(data) if len(data) == most else None, ongoing)
+        return RecordingPart(data, offset + len(data) if len(data) == max_bytes else None, ongoing)
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.cast"
@@ -85,21 +85,21 @@ class FileRecorder:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self._path(id), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
-    async def _write(self) -> None:
+    async def _write_regularly(self) -> None:
         while True:
             await self._clock.sleep(WRITE_SECONDS)
             await self._flush()
 
     async def _flush(self) -> None:
-        for id, tape in tuple(self._open.items()):
-            is_over = tape.closed
-            lines, tape.cast.pending = tape.cast.pending, []
-            if lines and tape.failed is None:
+        for id, recording in tuple(self._open.items()):
+            is_over = recording.closed
+            lines, recording.cast.pending = recording.cast.pending, []
+            if lines and recording.failed is None:
                 try:
                     await self._append(id, b"".join(lines))
                 except OSError as error:
                     log.error("cannot keep a recording", request=id, error=str(error))
-                    tape.failed = "the recording of this session cannot be written"
+                    recording.failed = "the recording of this session cannot be written"
             if is_over:
                 del self._open[id]
 
@@ -107,19 +107,19 @@ class FileRecorder:
         loop = asyncio.get_running_loop()
         await asyncio.shield(loop.run_in_executor(self._writer, _append, self._path(id), data))
 
-    async def _prune(self) -> None:
+    async def _prune_regularly(self) -> None:
         while True:
             await self._clock.sleep(PRUNE_SECONDS)
-            await self.make_room()
+            await self.prune()
 
-    async def make_room(self) -> int:
+    async def prune(self) -> int:
         """Deletes expired recordings, and the oldest while the total size is too large; returns
         their number.
         """
-        before = self._clock.now().timestamp() - self._limits.days * DAY
-        keep = set(self._open)
+        oldest = self._clock.now().timestamp() - self._limits.days * DAY
+        open_ids = set(self._open)
         return await asyncio.to_thread(
-            _make_room, self._folder, self._limits.total_bytes, before, keep
+            _delete_excess, self._folder, self._limits.total_bytes, oldest, open_ids
         )
 
 
@@ -128,42 +128,42 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _read(path: Path, offset: int, most: int) -> bytes:
+def _read(path: Path, offset: int, max_bytes: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read(most)
+        return file.read(max_bytes)
 
 
-def _make_room(folder: Path, most: int, before: float, keep: set[str]) -> int:
+def _delete_excess(folder: Path, max_bytes: int, oldest: float, open_ids: set[str]) -> int:
     """Deletes expired recordings, then the oldest of the user with the most bytes, so that nobody
     can displace the recordings of others.
     """
-    found = []
+    recordings = []
     for path in folder.glob("*.cast"):
         status = path.stat()
-        found.append((status.st_mtime, status.st_size, path))
-    total, gone = sum(size for _, size, _ in found), 0
+        recordings.append((status.st_mtime, status.st_size, path))
+    total, deleted = sum(size for _, size, _ in recordings), 0
     by_user: dict[str, deque[tuple[int, Path]]] = defaultdict(deque)
-    for changed, size, path in sorted(found):
-        if path.stem in keep:
+    for modified, size, path in sorted(recordings):
+        if path.stem in open_ids:
             continue
-        if changed < before:
+        if modified < oldest:
             path.unlink(missing_ok=True)
-            total, gone = total - size, gone + 1
+            total, deleted = total - size, deleted + 1
         else:
-            by_user[_user(path)].append((size, path))
+            by_user[_recorded_user(path)].append((size, path))
     sizes = {user: sum(size for size, _ in files) for user, files in by_user.items()}
-    while total > most and sizes:
+    while total > max_bytes and sizes:
         user = max(sizes, key=lambda name: sizes[name])
         size, path = by_user[user].popleft()
         path.unlink(missing_ok=True)
-        total, gone, sizes[user] = total - size, gone + 1, sizes[user] - size
+        total, deleted, sizes[user] = total - size, deleted + 1, sizes[user] - size
         if not by_user[user]:
             del sizes[user]
-    return gone
+    return deleted
 
 
-def _user(path: Path) -> str:
+def _recorded_user(path: Path) -> str:
     """The user in the first line of a recording; empty if it has none."""
     try:
         with path.open("rb") as file:

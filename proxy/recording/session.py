@@ -13,7 +13,9 @@ _CHANNELS = {"stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "resize": _R
 
 
 class LiveRecording:
-    """Implements the port `TerminalRecording` with a cast. `failed`: why recording ended early."""
+    """Implements the port `TerminalRecording` with an asciicast. `failed`: reason why the recording
+    ended early.
+    """
 
     def __init__(self, cast: AsciicastWriter, session: TerminalSession) -> None:
         self.cast = cast
@@ -21,7 +23,7 @@ class LiveRecording:
         self.failed: str | None = None
         self._keep_input = session.keep_input
         self._from_user, self._from_cluster = (
-            self._spdy() if session.spdy else self._websocket(session.keep_input)
+            self._spdy_readers() if session.spdy else self._websocket_readers(session.keep_input)
         )
 
     def from_user(self, data: Buffer) -> None:
@@ -38,26 +40,26 @@ class LiveRecording:
             raise UnrecordableError(self.failed)
         reader(data)
 
-    def _websocket(self, keep_input: bool) -> tuple[Callable[[Buffer], None], ...]:
-        wanted = frozenset({_STDIN, _RESIZE} if keep_input else {_RESIZE})
-        user = WebSocketReader(self._on_piece, wanted)
-        cluster = WebSocketReader(self._on_piece, frozenset({_STDOUT, _STDERR}))
+    def _websocket_readers(self, keep_input: bool) -> tuple[Callable[[Buffer], None], ...]:
+        input_channels = frozenset({_STDIN, _RESIZE} if keep_input else {_RESIZE})
+        user = WebSocketReader(self._on_channel_data, input_channels)
+        cluster = WebSocketReader(self._on_channel_data, frozenset({_STDOUT, _STDERR}))
         return user.feed, cluster.feed
 
-    def _spdy(self) -> tuple[Callable[[Buffer], None], ...]:
+    def _spdy_readers(self) -> tuple[Callable[[Buffer], None], ...]:
         streams = SpdyStreams()
 
         def on_data(stream: int, data: bytes) -> None:
-            kind = streams.types.get(stream)
-            if kind is None:
+            stream_type = streams.types.get(stream)
+            if stream_type is None:
                 raise UnrecordableError("data of an unknown SPDY stream")
-            channel = _CHANNELS.get(kind)
+            channel = _CHANNELS.get(stream_type)
             if channel is not None:
-                self._on_piece(channel, data)
+                self._on_channel_data(channel, data)
 
         return SpdyReader(on_data, streams.on_control).feed, SpdyReader(on_data).feed
 
-    def _on_piece(self, channel: int, data: bytes) -> None:
+    def _on_channel_data(self, channel: int, data: bytes) -> None:
         if channel in (_STDOUT, _STDERR):
             self.cast.output(data)
         elif channel == _RESIZE:

@@ -54,37 +54,37 @@ class SpdyStreams:
 
     def on_control(self, kind: int, payload: bytes) -> None:
         """Handles a control frame of the client. UnrecordableError: it cannot be parsed."""
-        at = _BLOCK_AT.get(kind)
-        if at is None:
+        offset = _BLOCK_AT.get(kind)
+        if offset is None:
             return
-        if len(payload) < at:
+        if len(payload) < offset:
             raise UnrecordableError("a SPDY frame is too short")
-        headers = self._headers(payload[at:])
+        headers = self._headers(payload[offset:])
         if kind == _SYN_STREAM:
             if len(self.types) >= MAX_STREAMS:
                 raise UnrecordableError("too many SPDY streams")
             (stream,) = struct.unpack_from(">I", payload)
             stream &= 0x7FFFFFFF
-            kinds = [value for name, value in headers if name.lower() == b"streamtype"]
-            if len(kinds) != 1 or kinds[0] not in STREAM_TYPES or stream in self.types:
+            types = [value for name, value in headers if name.lower() == b"streamtype"]
+            if len(types) != 1 or types[0] not in STREAM_TYPES or stream in self.types:
                 # The API server could read another type than the recording.
                 raise UnrecordableError("a SPDY stream has no single known type")
-            self.types[stream] = kinds[0].decode()
+            self.types[stream] = types[0].decode()
 
     def _headers(self, block: bytes) -> list[tuple[bytes, bytes]]:
         """Decompresses a header block; every block must pass through the one decompressor
         in order.
         """
         try:
-            plain = self._inflate.decompress(block, MAX_HEADERS)
-            (count,) = struct.unpack_from(">I", plain)
+            decompressed = self._inflate.decompress(block, MAX_HEADERS)
+            (count,) = struct.unpack_from(">I", decompressed)
             if count > MAX_FIELDS:
                 raise UnrecordableError("too many SPDY headers")
-            texts, at = [], 4
+            texts, offset = [], 4
             for _ in range(count * 2):
-                (size,) = struct.unpack_from(">I", plain, at)
-                texts.append(plain[at + 4 : at + 4 + size])
-                at += 4 + size
+                (size,) = struct.unpack_from(">I", decompressed, offset)
+                texts.append(decompressed[offset + 4 : offset + 4 + size])
+                offset += 4 + size
         except (zlib.error, struct.error):
             raise UnrecordableError("SPDY headers cannot be parsed") from None
         return list(zip(texts[::2], texts[1::2], strict=True))
@@ -98,43 +98,43 @@ class SpdyReader:
     def __init__(self, on_data: OnFrame, on_control: OnFrame | None = None) -> None:
         self._on_data, self._on_control = on_data, on_control
         self._head = b""
-        self._left = self._id = 0
+        self._remaining = self._stream_or_type = 0
         self._control = False
         self._payload = bytearray()
 
     def feed(self, data: Buffer) -> None:
         """Takes bytes as they arrive. UnrecordableError: they are not SPDY/3.1."""
         view = memoryview(data)
-        at = 0
-        while at < len(view):
-            if self._left:
-                piece = view[at : at + self._left]
-                self._left -= len(piece)
-                self._take(bytes(piece))
+        offset = 0
+        while offset < len(view):
+            if self._remaining:
+                piece = view[offset : offset + self._remaining]
+                self._remaining -= len(piece)
+                self._take_payload(bytes(piece))
             else:
-                piece = view[at : at + 8 - len(self._head)]
+                piece = view[offset : offset + 8 - len(self._head)]
                 self._head += bytes(piece)
                 self._try_head()
-            at += len(piece)
+            offset += len(piece)
 
     def _try_head(self) -> None:
         if len(self._head) < 8:
             return
         first, second = struct.unpack(">II", self._head)
         self._head = b""
-        self._left = second & 0xFFFFFF
+        self._remaining = second & 0xFFFFFF
         self._control = bool(first >> 31)
-        self._id = first & 0xFFFF if self._control else first
+        self._stream_or_type = first & 0xFFFF if self._control else first
         self._payload.clear()
         if not self._control:
             return
-        if first >> 16 & 0x7FFF != 3 or self._left > MAX_CONTROL:
+        if first >> 16 & 0x7FFF != 3 or self._remaining > MAX_CONTROL:
             raise UnrecordableError("not SPDY/3.1")
 
-    def _take(self, piece: bytes) -> None:
+    def _take_payload(self, piece: bytes) -> None:
         if not self._control:
-            self._on_data(self._id, piece)
+            self._on_data(self._stream_or_type, piece)
         elif self._on_control is not None:
             self._payload += piece
-            if not self._left:
-                self._on_control(self._id, bytes(self._payload))
+            if not self._remaining:
+                self._on_control(self._stream_or_type, bytes(self._payload))

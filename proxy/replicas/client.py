@@ -48,9 +48,9 @@ class ReplicaClient:
     def __init__(self, registry: TunnelRegistry, peers: ReplicaLinks) -> None:
         self._registry, self._peers = registry, peers
 
-    async def streams(self, wanted: StreamFilter) -> FoundStreams:
+    async def streams(self, stream_filter: StreamFilter) -> FoundStreams:
         """Lists the open requests of the other replicas."""
-        answers, silent = await self._ask_all_replicas(ListStreams(wanted), STREAMS)
+        answers, silent = await self._ask_all_replicas(ListStreams(stream_filter), STREAMS)
         found = [replace(stream, replica=at) for at, streams in answers for stream in streams]
         return FoundStreams(sort_longest_open(found), silent)
 
@@ -63,11 +63,11 @@ class ReplicaClient:
         """Ends a request in the replica at this address. Unavailable: it does not answer."""
         return await self._send_question(replica, EndStream(id, by), ENDED)
 
-    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Reads a part of a recording from the replica that stores it.
         NotFound: no replica has it. Unavailable: a replica that may have it does not answer.
         """
-        answers, silent = await self._ask_all_replicas(ReadRecording(id, offset, most), PART)
+        answers, silent = await self._ask_all_replicas(ReadRecording(id, offset, max_bytes), PART)
         for _, part in answers:
             if part is not None:
                 return part
@@ -84,7 +84,7 @@ class ReplicaClient:
         """Asks all other replicas; returns the answers by address, and the addresses without an
         answer.
         """
-        other_replicas = await self._registry.neighbours()
+        other_replicas = await self._registry.other_replicas()
         results = await asyncio.gather(
             *(self._ask_replica(neighbour, question, kind) for neighbour in other_replicas)
         )

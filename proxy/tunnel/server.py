@@ -89,7 +89,7 @@ class TunnelServer:
         """Drops links that another replica has claimed since. Unavailable: the registry cannot be
         reached.
         """
-        for cluster_id, place in (await self._claims.lost(self._registry.epochs)).items():
+        for cluster_id, place in (await self._claims.moved_links(self._registry.epochs)).items():
             self._registry.supersede(cluster_id, place.epoch, place.instance)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:

@@ -48,10 +48,10 @@ class SingleReplicaRegistry:
         """Implements `TunnelRegistry.locate`: there is no other place than this process."""
         return None
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
-        """Implements `TunnelRegistry.lost`: a single process never loses a claim."""
+    async def moved_links(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
+        """Implements `TunnelRegistry.moved_links`: a single process never loses a claim."""
         return {}
 
-    async def neighbours(self) -> Sequence[PeerReplica]:
-        """Implements `TunnelRegistry.neighbours`: there are none."""
+    async def other_replicas(self) -> Sequence[PeerReplica]:
+        """Implements `TunnelRegistry.other_replicas`: there are none."""
         return ()

@@ -69,7 +69,7 @@ class _Pipes:
             await socket.accept()
             messages = _ServerMessages(socket)
             await splice(messages, reader, writer)
-            if not messages.lost:
+            if not messages.moved_links:
                 # Both sides may disconnect at the same time.
                 with contextlib.suppress(WebSocketDisconnect):
                     await socket.close()
@@ -97,7 +97,7 @@ class _ServerMessages:
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self.lost = False
+        self.moved_links = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -105,11 +105,11 @@ class _ServerMessages:
                 yield await self._socket.receive_bytes()
         except (WebSocketDisconnect, KeyError):
             # KeyError: a text message, which no agent sends.
-            self.lost = True
+            self.moved_links = True
 
     async def send(self, data: bytes) -> None:
         try:
             await self._socket.send_bytes(data)
         except WebSocketDisconnect as error:
-            self.lost = True
+            self.moved_links = True
             raise ConnectionResetError("the agent has gone") from error

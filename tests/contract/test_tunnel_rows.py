@@ -40,8 +40,8 @@ async def test_each_claim_raises_the_epoch_and_wakes_the_others(
     assert (first.epoch, second.epoch) == (1, 2)
     found = await tunnels.find(CLUSTER)
     assert found is not None and (found.replica_id, found.epoch) == ("b", 2)
-    assert await tunnels.lost("a", {CLUSTER: 1}) == [found]
-    assert await tunnels.lost("b", {CLUSTER: 2}) == []
+    assert await tunnels.moved_links("a", {CLUSTER: 1}) == [found]
+    assert await tunnels.moved_links("b", {CLUSTER: 2}) == []
 
 
 async def test_a_replaced_tunnel_owner_releases_nothing(tunnels: TunnelClaims) -> None:

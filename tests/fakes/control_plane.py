@@ -33,11 +33,11 @@ class FakeProxySessions:
     def __init__(self) -> None:
         self.streams: list[OpenStream] = []
 
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        return FoundStreams(wanted.select(self.streams))
+    async def open_streams(self, stream_filter: StreamFilter) -> FoundStreams:
+        return FoundStreams(stream_filter.select(self.streams))
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         return stream in self.streams and bool(by)
 
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
         raise Unavailable("no request was recorded")

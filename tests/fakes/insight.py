@@ -43,8 +43,8 @@ class FakeInsight:
     def loads(self) -> dict[str, Load]:
         return self.busy
 
-    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
-        return wanted.select(self.streams)
+    def open_streams(self, stream_filter: StreamFilter) -> list[OpenStream]:
+        return stream_filter.select(self.streams)
 
     def end_stream(self, id: str, by: str) -> bool:
         known = any(one.id == id for one in self.streams)
@@ -52,8 +52,8 @@ class FakeInsight:
             self.ended.append((id, by))
         return known
 
-    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, id: str, offset: int, max_bytes: int) -> RecordingPart:
         if id not in self.recordings:
             raise NotFound("not kept here")
-        data = self.recordings[id][offset : offset + most]
-        return RecordingPart(data, offset + most if len(data) == most else None, False)
+        data = self.recordings[id][offset : offset + max_bytes]
+        return RecordingPart(data, offset + max_bytes if len(data) == max_bytes else None, False)

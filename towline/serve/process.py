@@ -139,7 +139,7 @@ class ControlPlaneProcess:
         self._audit = ProxyAuditLog(self.foundation.records, clock)
         self._replica = self._build_replica()
         self.kube_proxy = self._build_kube_proxy()
-        egress = EgressProxy(clock, self.kube_proxy.find)
+        egress = EgressProxy(clock, self.kube_proxy.find_route)
         await egress.start()
         ends.push_async_callback(egress.stop)
         self._git = GitCacheComponent(settings, clock, egress=egress, live=StoreLiveDigests(store))
@@ -230,7 +230,7 @@ class ControlPlaneProcess:
                 self._settings.proxy_protocol_senders,
             ),
             recordings=self._settings.data / "recordings",
-            replicas=self._replica.neighbours() if self._replica is not None else None,
+            replicas=self._replica.proxy_config() if self._replica is not None else None,
         )
 
     def _outside_ports(self) -> controlplane.OutsidePorts:

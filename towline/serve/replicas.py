@@ -69,15 +69,15 @@ class StoreTunnelRegistry:
             await self.beat()
         return self._link_location(row)
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
-        """See `TunnelRegistry.lost`."""
-        rows = await self._tunnels.lost(self.me, held)
+    async def moved_links(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
+        """See `TunnelRegistry.moved_links`."""
+        rows = await self._tunnels.moved_links(self.me, held)
         return {
             row.id: LinkLocation(row.replica_id or "", "", row.epoch, row.instance) for row in rows
         }
 
-    async def neighbours(self) -> Sequence[PeerReplica]:
-        """See `TunnelRegistry.neighbours`. Of two replicas at one address, the older is dead."""
+    async def other_replicas(self) -> Sequence[PeerReplica]:
+        """See `TunnelRegistry.other_replicas`. The older of two at one address has ended."""
         if self._clock.monotonic() - self._read_at > FRESH_SECONDS:
             await self.beat()
         by_address = {
@@ -123,7 +123,7 @@ class ReplicaMembership:
         self.registry = StoreTunnelRegistry(tunnels, new_id(clock.now()), clock)
         self._tasks = Tasks("replica")
 
-    def neighbours(self) -> ReplicaConfig:
+    def proxy_config(self) -> ReplicaConfig:
         """Builds the proxy's settings for connections to other replicas.
 
         The TLS key derives from the encryption key of the store: anyone with that key can read all

@@ -75,7 +75,7 @@ class TunnelClaims:
             row = await tx[TunnelStore].get(cluster_id)
         return row if row is not None and row.replica_id is not None else None
 
-    async def lost(self, replica_id: str, epochs: Mapping[ClusterId, int]) -> list[Tunnel]:
+    async def moved_links(self, replica_id: str, epochs: Mapping[ClusterId, int]) -> list[Tunnel]:
         """The tunnels among `epochs` (by cluster id) that the replica no longer owns."""
         async with self._context.store.read() as tx:
             owned = {tunnel.id: tunnel for tunnel in await tx[TunnelStore].of_replica(replica_id)}

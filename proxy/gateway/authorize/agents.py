@@ -43,8 +43,8 @@ class AgentLocator:
 
     async def _describe_absence(self, cluster_id: ClusterId, handle: str) -> str:
         contact = await self._presence.last_seen(cluster_id)
-        absent = f'cluster "{handle}" is not connected: agent '
+        prefix = f'cluster "{handle}" is not connected: agent '
         if contact is None:
-            return f"{absent}never seen yet; {_NEXT_STEP}"
-        seen = f"{absent}last seen {age(self._clock.now() - contact.at)} ago"
-        return "; ".join(filter(None, (seen, contact.problem, _NEXT_STEP)))
+            return f"{prefix}never seen yet; {_NEXT_STEP}"
+        status = f"{prefix}last seen {age(self._clock.now() - contact.at)} ago"
+        return "; ".join(filter(None, (status, contact.problem, _NEXT_STEP)))

@@ -100,30 +100,30 @@ class RequestAuthorizer:
         return last
 
     async def renew(self, parsed: ParsedRequest, source: str) -> CachedAuthorization | None:
-        """Authorizes a read again before its cached authorization expires; None: that is not
-        cached. The errors of `identify` and `admit`.
+        """Authorizes a read again before its cached authorization expires; None: the result is not
+        cached. Raises the errors of `identify` and `admit`.
         """
         credential, attributes = parsed.credential, parsed.attributes
         if credential is None or attributes is None:
             return None
         identity = await self._authenticate(credential, source)
-        await self._decide(identity, parsed.route.handle, attributes)
+        await self._authorize_and_cache(identity, parsed.route.handle, attributes)
         return self.find_cached(credential, parsed.route.handle, attributes)
 
     async def authorize(self, parsed: ParsedRequest, record: RequestRecord) -> AuthorizedRequest:
         """Authenticates the user and authorizes the request.
         Adds user and attributes to the record, so that the audit row of a refusal has them.
-        BadHead: the credential is refused. Invalid: the path is ambiguous. The errors of `identify`
-        and `admit`.
+        BadHead: the credential is refused. Invalid: the path is ambiguous. Also raises the errors
+        of `identify` and `admit`.
         """
-        before, identity = self.changes, record.identity
+        changes, identity = self.changes, record.identity
         if identity is None:
             identity = await self.identify(parsed.read_credential(), record.source)
             record.identity = identity
         attributes = record.attributes = parsed.read_attributes()
-        asked = parsed.head.impersonation
-        authorized = await self.admit(identity, record.handle, attributes, asked)
-        return replace(authorized, changes=before)
+        impersonation_fields = parsed.head.impersonation
+        authorized = await self.admit(identity, record.handle, attributes, impersonation_fields)
+        return replace(authorized, changes=changes)
 
     async def confirm(
         self, authorized: AuthorizedRequest, parsed: ParsedRequest
@@ -131,20 +131,20 @@ class RequestAuthorizer:
         """Authorizes the request again if permissions have changed since `authorize` began.
         Unavailable: the grant differs from the recorded one, or permissions keep changing.
         """
-        before = authorized.changes
+        changes = authorized.changes
         for _ in range(_MAX_RENEWALS):
-            if before == self.changes:
+            if changes == self.changes:
                 return authorized
-            before = self.changes
-            again = await self.admit(
+            changes = self.changes
+            renewed = await self.admit(
                 authorized.identity,
                 parsed.route.handle,
                 parsed.read_attributes(),
                 parsed.head.impersonation,
             )
-            if again.grant != authorized.grant:
+            if renewed.grant != authorized.grant:
                 break
-            authorized = again
+            authorized = renewed
         raise Unavailable("permissions changed while the request was being authorized; try again")
 
     async def reauthorize(self, authorized: AuthorizedRequest, record: RequestRecord) -> None:
@@ -156,14 +156,20 @@ class RequestAuthorizer:
         attributes, handle = record.attributes, record.handle
         if attributes is None:
             return
-        identity, before = authorized.identity, authorized.grant
-        if identity.session_id is not None and self._expired(identity):
+        identity, old_grant = authorized.identity, authorized.grant
+        if identity.session_id is not None and self._is_expired(identity):
             raise Unauthenticated("the session has ended; sign in again")
-        now = await self._authorizer.authorize(identity, handle, attributes)
-        part = None if before.passthrough else lost_permission(authorized.acting_as, before, now)
-        if part is not None:
-            raise Forbidden(f'user "{identity.name}" may no longer act as {part} on "{handle}"')
-        if attributes.subresource in TERMINALS and now.recording.keeps_more_than(before.recording):
+        new_grant = await self._authorizer.authorize(identity, handle, attributes)
+        lost = (
+            None
+            if old_grant.passthrough
+            else lost_permission(authorized.acting_as, old_grant, new_grant)
+        )
+        if lost is not None:
+            raise Forbidden(f'user "{identity.name}" may no longer act as {lost} on "{handle}"')
+        if attributes.subresource in TERMINALS and new_grant.recording.records_more_than(
+            old_grant.recording
+        ):
             raise Forbidden(f'sessions on "{handle}" are now recorded; start a new session')
 
     # Its steps
@@ -180,7 +186,7 @@ class RequestAuthorizer:
             # A ticket is valid once; a cached one would be accepted twice.
             return await self._authenticator.authenticate(credential, source=source)
         identity = self._identities.get(credential.digest)
-        if identity is None or self._expired(identity):
+        if identity is None or self._is_expired(identity):
             identity = await self._authenticate(credential, source)
         return identity
 
@@ -189,35 +195,35 @@ class RequestAuthorizer:
         identity: AuthenticatedUser,
         handle: str,
         attributes: RequestAttributes,
-        asked: list[tuple[str, str]],
+        impersonation_fields: list[tuple[str, str]],
     ) -> AuthorizedRequest:
         """Authorizes a request of a user and finds the route to the agent.
-        `asked`: the client's own `Impersonate-*` header fields.
+        `impersonation_fields`: the client's own `Impersonate-*` header fields.
         """
-        before = self.changes
+        changes = self.changes
         grant = await self._grant(identity, handle, attributes)
         acting_as = grant.impersonate
-        if asked:
-            acting_as = allowed_impersonation(identity, grant, handle, asked)
+        if impersonation_fields:
+            acting_as = allowed_impersonation(identity, grant, handle, impersonation_fields)
         agent = await self._agents.reach(grant.cluster_id, handle)
-        return AuthorizedRequest(identity, grant, acting_as, agent, before)
+        return AuthorizedRequest(identity, grant, acting_as, agent, changes)
 
     def find_cached(
         self, credential: Credential | None, handle: str, attributes: RequestAttributes
     ) -> CachedAuthorization | None:
         """Returns an authorization from the caches; None: call `identify` and `admit`."""
         identity = self._identities.get(credential.digest) if credential else None
-        if identity is None or credential is None or self._expired(identity):
+        if identity is None or credential is None or self._is_expired(identity):
             return None
-        question = _cache_key(identity, handle, attributes)
-        grant = self._grants.get(question)
+        key = _cache_key(identity, handle, attributes)
+        grant = self._grants.get(key)
         agent = self._agents.find(grant.cluster_id) if grant else None
         if grant is None or grant.passthrough or agent is None:
             return None
         until = min(
             self._identities.until(credential.digest),
-            self._grants.until(question),
-            self._expiry(identity.expires_at),
+            self._grants.until(key),
+            self._monotonic_expiry(identity.expires_at),
         )
         authorized = AuthorizedRequest(identity, grant, grant.impersonate, agent, self.changes)
         return CachedAuthorization(authorized, until)
@@ -234,16 +240,16 @@ class RequestAuthorizer:
     def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
         """Drops the cached identities that match one of these values, and all cached grants."""
 
-        def matches(known: AuthenticatedUser) -> bool:
+        def matches(identity: AuthenticatedUser) -> bool:
             return (
-                (user is not None and known.user_id == user)
-                or (token is not None and known.token_id == token)
-                or (session is not None and known.session_id == session)
+                (user is not None and identity.user_id == user)
+                or (token is not None and identity.token_id == token)
+                or (session is not None and identity.session_id == session)
             )
 
         self.changes += 1
-        for forget in self.on_change:
-            forget()
+        for notify in self.on_change:
+            notify()
         self._identities.drop(matches)
         self._grants.clear()
 
@@ -253,7 +259,7 @@ class RequestAuthorizer:
         self._grants.sweep()
 
     @property
-    def remembered(self) -> int:
+    def cached_results(self) -> int:
         """Number of cached results."""
         return len(self._identities) + len(self._grants)
 
@@ -261,42 +267,46 @@ class RequestAuthorizer:
         self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
     ) -> RequestGrant:
         grant = self._grants.get(_cache_key(identity, handle, attributes))
-        return await self._decide(identity, handle, attributes) if grant is None else grant
+        return (
+            await self._authorize_and_cache(identity, handle, attributes)
+            if grant is None
+            else grant
+        )
 
     async def _authenticate(self, credential: Credential, source: str) -> AuthenticatedUser:
-        before, digest = self.changes, credential.digest
+        changes, digest = self.changes, credential.digest
         identity = await self._authentications.once(
-            (before, digest),
+            (changes, digest),
             lambda: self._authenticator.authenticate(credential, source=source),
         )
-        if self._expired(identity):
+        if self._is_expired(identity):
             raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
-        # A token revoked while it was looked up must not be remembered as good.
-        if before == self.changes:
+        # A token revoked while it was looked up must not be cached as valid.
+        if changes == self.changes:
             self._identities.put(digest, identity)
         return identity
 
-    async def _decide(
+    async def _authorize_and_cache(
         self, identity: AuthenticatedUser, handle: str, attributes: RequestAttributes
     ) -> RequestGrant:
-        before, question = self.changes, _cache_key(identity, handle, attributes)
+        changes, key = self.changes, _cache_key(identity, handle, attributes)
         grant = await self._authorizations.once(
-            (before, question), lambda: self._authorizer.authorize(identity, handle, attributes)
+            (changes, key), lambda: self._authorizer.authorize(identity, handle, attributes)
         )
         if handle in self._passthrough:
             grant = replace(grant, passthrough=True)
-        if before == self.changes and len(attributes.path) <= CACHED_LENGTH:
-            self._grants.put(question, grant, self._expiry(grant.expires_at))
+        if changes == self.changes and len(attributes.path) <= CACHED_LENGTH:
+            self._grants.put(key, grant, self._monotonic_expiry(grant.expires_at))
         return grant
 
-    def _expiry(self, expires_at: datetime | None) -> float:
+    def _monotonic_expiry(self, expires_at: datetime | None) -> float:
         """An expiry time in monotonic seconds."""
         if expires_at is None:
             return inf
-        left = expires_at - self._clock.now()
-        return self._clock.monotonic() + left.total_seconds()
+        remaining = expires_at - self._clock.now()
+        return self._clock.monotonic() + remaining.total_seconds()
 
-    def _expired(self, identity: AuthenticatedUser) -> bool:
+    def _is_expired(self, identity: AuthenticatedUser) -> bool:
         return identity.expires_at is not None and identity.expires_at <= self._clock.now()
 
 

@@ -7,31 +7,32 @@ from proxy.domain.access import AUTHENTICATED, AuthenticatedUser, Impersonation,
 
 
 def allowed_impersonation(
-    identity: AuthenticatedUser, grant: RequestGrant, handle: str, asked: list[tuple[str, str]]
+    identity: AuthenticatedUser, grant: RequestGrant, handle: str, fields: list[tuple[str, str]]
 ) -> Impersonation:
     """Returns the requested user to impersonate. Forbidden: the grant does not allow it."""
     rule = grant.may_impersonate
     if rule is None or grant.passthrough:
         raise Forbidden(f'user "{identity.name}" may not act as another user on cluster "{handle}"')
-    target = impersonation_asked(asked)
-    part = rule.forbidden_part(target)
-    if part is not None:
+    target = parse_impersonation(fields)
+    forbidden = rule.forbidden_part(target)
+    if forbidden is not None:
         raise Forbidden(
-            f'user "{identity.name}" may not act as {part} on cluster "{handle}"{_advice(part)}'
+            f'user "{identity.name}" may not act as {forbidden} on cluster "{handle}"'
+            f"{_advice(forbidden)}"
         )
     return target
 
 
-def _advice(part: str) -> str:
+def _advice(forbidden: str) -> str:
     """Explains that a pattern without `system:` covers no system identity."""
-    kind, _, quoted = part.partition(" ")
+    kind, _, quoted = forbidden.partition(" ")
     name = quoted.strip('"')
     if not name.startswith("system:") or name.startswith("system:serviceaccount:"):
         return ""
     return f": a role must list {kind}:{name}, because * covers no system: name"
 
 
-def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
+def parse_impersonation(fields: list[tuple[str, str]]) -> Impersonation:
     """Parses the client's own `Impersonate-*` fields. Invalid: they name no single user.
     Drops the group `system:authenticated`, which the API server gives to every user.
     """
@@ -43,8 +44,8 @@ def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
         for name, value in fields
         if name.startswith("impersonate-extra-")
     )
-    known = len(users) + len(uids) + len(groups) + len(extra)
-    if len(users) != 1 or len(uids) > 1 or known != len(fields):
+    recognized = len(users) + len(uids) + len(groups) + len(extra)
+    if len(users) != 1 or len(uids) > 1 or recognized != len(fields):
         raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
-    named = tuple(group for group in groups if group != AUTHENTICATED)
-    return Impersonation(users[0], named, uids[0] if uids else None, extra)
+    listed_groups = tuple(group for group in groups if group != AUTHENTICATED)
+    return Impersonation(users[0], listed_groups, uids[0] if uids else None, extra)

@@ -21,8 +21,8 @@ class TTLCache(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         """Returns the value unless it has expired."""
-        known = self._values.get(key)
-        return known[0] if known and self._clock.monotonic() < known[1] else None
+        entry = self._values.get(key)
+        return entry[0] if entry and self._clock.monotonic() < entry[1] else None
 
     def until(self, key: Key) -> float:
         """Expiry of a value that `get` returns, in monotonic seconds."""

@@ -57,20 +57,20 @@ def _proof(parsed: ParsedRequest, authorized: AuthorizedRequest) -> bytes:
 
     A request that names another user (`kubectl --as`) has none: the token proves its owner only.
     """
-    shown = parsed.read_credential()
-    if shown is None or shown.kind is not CredentialKind.BEARER:
+    credential = parsed.read_credential()
+    if credential is None or credential.kind is not CredentialKind.BEARER:
         return b""
-    is_jwt = token_kind(shown.secret) is None and shown.secret.count(".") == 2
-    fits = is_jwt and len(shown.secret) <= MAX_PROOF
+    is_jwt = token_kind(credential.secret) is None and credential.secret.count(".") == 2
+    is_short_jwt = is_jwt and len(credential.secret) <= MAX_PROOF
     is_own = authorized.acting_as == authorized.grant.impersonate
-    return shown.secret.encode("latin-1") if fits and is_own else b""
+    return credential.secret.encode("latin-1") if is_short_jwt and is_own else b""
 
 
 def _check_passthrough(parsed: ParsedRequest) -> None:
     """Checks the token for passthrough. Forbidden: it is one of our credentials."""
-    shown = parsed.credential
-    is_foreign = shown is not None and token_kind(shown.secret) is None
-    if shown is None or shown.kind is not CredentialKind.BEARER or not is_foreign:
+    credential = parsed.credential
+    is_foreign = credential is not None and token_kind(credential.secret) is None
+    if credential is None or credential.kind is not CredentialKind.BEARER or not is_foreign:
         raise Forbidden(
             f'cluster "{parsed.route.handle}" accepts only tokens of your identity provider'
         )

@@ -81,20 +81,20 @@ class ProxiedRequest:
     """
 
     __slots__ = (
-        "_accepts",
-        "_answering",
+        "_accept_values",
         "_body",
         "_client",
+        "_client_lost",
         "_clock",
-        "_ending",
-        "_expects",
+        "_has_expect",
         "_head_request",
         "_keep_alive",
-        "_lost",
         "_observer",
         "_recorder",
         "_recording",
-        "_started",
+        "_requested_end",
+        "_response_begun",
+        "_started_at",
         "_stream",
         "_unacknowledged",
         "_upgrades",
@@ -122,17 +122,17 @@ class ProxiedRequest:
         self._client, self._recorder, self._clock = client, recorder, clock
         # Not the head itself: a watch would keep it for hours.
         self._keep_alive, self._upgrades = head.keep_alive, head.upgrade is not None
-        self._expects, self._accepts = bool(head.values(b"expect")), head.values(b"accept")
+        self._has_expect, self._accept_values = bool(head.values(b"expect")), head.values(b"accept")
         self._head_request = head.method == b"HEAD"
         self._body = body_of(head)
         self._observer = ResponseObserver(head_request=self._head_request, upgrade=self._upgrades)
-        self._started = clock.monotonic()
+        self._started_at = clock.monotonic()
         self._stream: RequestStream | None = None
         self._recording: TerminalRecording | None = None
-        self._answering = self._lost = self.detached = False
+        self._response_begun = self._client_lost = self.detached = False
         self._unacknowledged = 0
         self.splice: Splice | None = None
-        self._ending: tuple[ErrorResponse, EndReason] | None = None
+        self._requested_end: tuple[ErrorResponse, EndReason] | None = None
 
     @property
     def keeps_alive(self) -> bool:
@@ -155,8 +155,8 @@ class ProxiedRequest:
     def waiting(self) -> bool:
         """Reports whether a timely response is due and none of its bytes has arrived."""
         attributes = self.record.attributes
-        long = attributes is not None and attributes.long_running
-        return not (self._answering or self.over or long)
+        long_running = attributes is not None and attributes.long_running
+        return not (self._response_begun or self.over or long_running)
 
     # Start
 
@@ -168,8 +168,8 @@ class ProxiedRequest:
             self._recording, self.record.recorded = recording, True
 
     def forward(self, parsed: ParsedRequest, authorized: AuthorizedRequest) -> None:
-        """Sends the head to the agent. Unavailable: the agent has disconnected. The errors of
-        `open_message`.
+        """Sends the head to the agent. Unavailable: the agent has disconnected. Also raises the
+        errors of `open_message`.
         """
         if self.over:
             return
@@ -193,9 +193,9 @@ class ProxiedRequest:
     # Events of native code (see `proxy.gateway.forward.splice`)
 
     def on_splice_begun(self, status: int) -> None:
-        """Handles the begin of the response, from which on the client is none of Python's."""
+        """Handles the start of the response. From here on, native code has the client."""
         self.record.status = status
-        self._answering = self.detached = True
+        self._response_begun = self.detached = True
         self._client = DETACHED
         if status == SWITCHING:
             self.raw = True
@@ -206,19 +206,19 @@ class ProxiedRequest:
         record = self.record
         record.status = end.status or None
         record.bytes_in, record.bytes_out = end.bytes_in, end.bytes_out
-        asked = self._ending[1] if self._ending is not None else EndReason.DRAINED
-        self._finish(end.reason or asked, keep_alive=False)
+        requested = self._requested_end[1] if self._requested_end is not None else EndReason.DRAINED
+        self._finish(end.reason or requested, keep_alive=False)
 
     def take_back(self, message: Open, *, unsent: bool) -> None:
-        """Serves a request that native code has given back before its response. `unsent`: the API
-        server has got nothing; otherwise only a read is sent again.
+        """Serves a request that native code has given back before its response. `unsent`: nothing
+        was sent to the API server; otherwise only a read is sent again.
         """
         self.splice = None
         attributes, authorized = self.record.attributes, self.authorized
-        if self._lost:
+        if self._client_lost:
             self._finish(EndReason.USER_LEFT, keep_alive=False)
-        elif self._ending is not None:
-            self._interrupt(*self._ending)
+        elif self._requested_end is not None:
+            self._interrupt(*self._requested_end)
         elif not unsent and attributes is not None and attributes.writes:
             self.on_reset(_BAD_GATEWAY, "lost its data link")
         elif authorized is None or not authorized.agent.accepts_streams:
@@ -247,7 +247,7 @@ class ProxiedRequest:
         """Handles the loss of the user's connection."""
         if self.splice is not None:
             # Native code has the connection, or reports that it has none.
-            self._lost = True
+            self._client_lost = True
             return
         if self._stream is not None:
             self._stream.reset()
@@ -272,16 +272,16 @@ class ProxiedRequest:
         """Sends a response of the proxy itself; only before any byte of another response."""
         if self.over:
             return
-        keep = self._keep_alive and not self._upgrades and not self._expects
+        keep_alive = self._keep_alive and not self._upgrades and not self._has_expect
         answer = encode(
             response,
-            close=not keep or self._client.draining,
+            close=not keep_alive or self._client.draining,
             head_request=self._head_request,
-            encoding=encoding_for(self._accepts),
+            encoding=encoding_for(self._accept_values),
         )
         self.record.status, self.record.refused = response.status, True
         self._client.write(answer)
-        self._finish(reason, keep_alive=keep and not self._client.draining)
+        self._finish(reason, keep_alive=keep_alive and not self._client.draining)
 
     def end(self, response: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request that was revoked, drained or timed out."""
@@ -289,8 +289,8 @@ class ProxiedRequest:
             return
         if self.splice is None:
             self._interrupt(response, reason)
-        elif self._ending is None:
-            self._ending = (response, reason)
+        elif self._requested_end is None:
+            self._requested_end = (response, reason)
             self.splice.end()
 
     def end_between_events(self) -> bool:
@@ -313,7 +313,7 @@ class ProxiedRequest:
     @property
     def age(self) -> float:
         """Seconds since the request head arrived."""
-        return self._clock.monotonic() - self._started
+        return self._clock.monotonic() - self._started_at
 
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
@@ -373,8 +373,8 @@ class ProxiedRequest:
 
     def _write(self, data: Buffer) -> None:
         observer = self._observer
-        if not self._answering and observer.status is not None:
-            self._answering = True
+        if not self._response_begun and observer.status is not None:
+            self._response_begun = True
             self.record.status = observer.status
             if observer.upgraded:
                 self._on_upgraded()
@@ -412,15 +412,15 @@ class ProxiedRequest:
         if self._stream is not None and (self.raw or not self._body.done):
             self._stream.reset()
             self._stream = None
-        keep = self._keep_alive and self._observer.keep_alive
-        self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
+        keep_alive = self._keep_alive and self._observer.keep_alive
+        self._finish(EndReason.DONE, keep_alive=keep_alive and not self._last_of_connection)
 
     def _interrupt(self, response: ErrorResponse, reason: EndReason) -> None:
         """Ends both sides: with a response if none has begun, otherwise with a reset."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.reset()
-        if not self._answering:
+        if not self._response_begun:
             self.refuse(response, reason)
         else:
             self._client.abort()
@@ -428,15 +428,15 @@ class ProxiedRequest:
 
     def _on_bad_response(self, error: BadResponse) -> None:
         record = self.record
-        log.warning("bad answer", request=record.id, cluster=record.cluster_id, why=str(error))
-        text = f'the API server of "{record.handle}" sent an invalid response: {error}'
-        self._interrupt(ErrorResponse(502, text), EndReason.UPSTREAM)
+        log.warning("bad response", request=record.id, cluster=record.cluster_id, why=str(error))
+        message = f'the API server of "{record.handle}" sent an invalid response: {error}'
+        self._interrupt(ErrorResponse(502, message), EndReason.UPSTREAM)
 
     def _on_late_data(self) -> None:
         """Resets the stream: bytes after the end of a response must not reach the next one."""
         stream, self._stream = self._stream, None
         if stream is not None:
-            log.warning("bytes behind an answer", request=self.record.id)
+            log.warning("bytes after a response", request=self.record.id)
             stream.reset(PROTOCOL, "bytes beyond the end of the answer")
 
     def _agent_error_text(self, text: str) -> str:
@@ -447,7 +447,7 @@ class ProxiedRequest:
             return
         self.over, self.splice = True, None
         record = self.record
-        record.seconds = self._clock.monotonic() - self._started
+        record.seconds = self._clock.monotonic() - self._started_at
         record.reason = reason
         # The counts are released first, so that a failing recording cannot keep them.
         self._recorder.end(record, entered=self.entered, upgraded=self.raw)

@@ -1,4 +1,4 @@
-"""A request whose bytes native code moves to their end, after it was forwarded there."""
+"""A forwarded request whose bytes native code moves, until it ends."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +11,7 @@ class Splice(Protocol):
     """The native code that moves the bytes."""
 
     def end(self) -> None:
-        """Ends the request: with a reset if its response has begun, otherwise it is given back."""
+        """Ends the request. Resets it if its response has begun; otherwise gives it back."""
         ...
 
     def end_between_events(self) -> None:
@@ -21,8 +21,8 @@ class Splice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpliceEnd:
-    """The end of such a request. `status` 0: no response has begun. `reason` None: `Splice.end` or
-    `Splice.end_between_events` has ended it.
+    """The end of a spliced request. `status` 0: no response has begun. `reason` None: `Splice.end`
+    or `Splice.end_between_events` has ended it.
     """
 
     status: int
@@ -32,7 +32,7 @@ class SpliceEnd:
 
 
 class DetachedClient:
-    """The user of a request whose connection is none of Python's any more."""
+    """Client of a request whose connection now belongs to native code."""
 
     write_paused = draining = False
 

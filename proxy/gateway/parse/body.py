@@ -22,13 +22,13 @@ class CountedBody:
     """A body of known length, including 0; sent on unchanged."""
 
     def __init__(self, length: int) -> None:
-        self._left = length
+        self._remaining = length
         self.done = not length
 
     def take(self, data: bytes) -> tuple[int, bytes]:
-        piece = data if len(data) <= self._left else data[: self._left]
-        self._left -= len(piece)
-        self.done = not self._left
+        piece = data if len(data) <= self._remaining else data[: self._remaining]
+        self._remaining -= len(piece)
+        self.done = not self._remaining
         return len(piece), piece
 
 

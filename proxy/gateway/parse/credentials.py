@@ -26,35 +26,35 @@ def credential(
     BadHead: more than one credential, not a bearer token, or one that a browser sent from another
     origin.
     """
-    found = [_bearer(value) for value in head.values(b"authorization")]
+    credentials = [_bearer_credential(value) for value in head.values(b"authorization")]
     protocols = head.values(b"sec-websocket-protocol")
-    if shown := [secret for value in protocols for secret in credentials_in(value)]:
+    if secrets := [secret for value in protocols for secret in credentials_in(value)]:
         _check_origin(head, public_url, has_pages=has_pages)
-        found += [_of_websocket(secret) for secret in shown]
-    if len(found) > 1:
+        credentials += [_websocket_credential(secret) for secret in secrets]
+    if len(credentials) > 1:
         raise BadHead(400, "more than one credential")
-    if found or not has_pages:
-        return found[0] if found else None
-    return _session(head, public_url)
+    if credentials or not has_pages:
+        return credentials[0] if credentials else None
+    return _session_credential(head, public_url)
 
 
-def _bearer(value: bytes) -> Credential:
+def _bearer_credential(value: bytes) -> Credential:
     scheme, _, token = value.partition(b" ")
     if scheme.lower() != b"bearer" or not token.strip():
         raise BadHead(401, "the Authorization field must hold a bearer token")
     return Credential(CredentialKind.BEARER, token.strip().decode("latin-1"))
 
 
-def _of_websocket(secret: str) -> Credential:
+def _websocket_credential(secret: str) -> Credential:
     is_ticket = token_kind(secret) is TokenKind.TICKET
     return Credential(CredentialKind.TICKET if is_ticket else CredentialKind.BEARER, secret)
 
 
-def _session(head: RequestHead, public_url: str) -> Credential | None:
+def _session_credential(head: RequestHead, public_url: str) -> Credential | None:
     """Reads a browser session; a foreign page cannot set the header that must accompany the
     cookie.
     """
-    secret = _cookie(head)
+    secret = _session_secret(head)
     if secret is None:
         return None
     if head.upgrade is not None:
@@ -66,7 +66,7 @@ def _session(head: RequestHead, public_url: str) -> Credential | None:
     return Credential(CredentialKind.SESSION, secret)
 
 
-def _cookie(head: RequestHead) -> str | None:
+def _session_secret(head: RequestHead) -> str | None:
     values = [value for value in head.values(b"cookie") if b"towline_session" in value]
     if not values:
         return None
@@ -80,13 +80,13 @@ def _cookie(head: RequestHead) -> str | None:
 
 def _check_origin(head: RequestHead, public_url: str, *, has_pages: bool = True) -> None:
     """BadHead: a page of another origin sent the request."""
-    site, origin = _field(head, b"sec-fetch-site"), _field(head, b"origin")
-    host = _field(head, b"host") if has_pages else None
+    site, origin = _joined_values(head, b"sec-fetch-site"), _joined_values(head, b"origin")
+    host = _joined_values(head, b"host") if has_pages else None
     if is_foreign(site, origin, host or "", public_url):
         raise BadHead(403, "a page of another origin may not use this cluster")
 
 
-def _field(head: RequestHead, name: bytes) -> str | None:
+def _joined_values(head: RequestHead, name: bytes) -> str | None:
     """Returns the value of a field. Several values become one that equals none of them."""
     values = head.values(name)
     return b", ".join(values).decode("latin-1") if values else None

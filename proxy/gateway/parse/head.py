@@ -131,11 +131,11 @@ def rebuild(
     `passthrough`: keep the user's own Authorization field. `recorded`: drop WebSocket extensions,
     so that the recorder can read the messages.
     """
-    kept = _AUTHORIZATION if passthrough else _NOTHING
-    more = _EXTENSIONS if recorded else _NOTHING
+    also_kept = _AUTHORIZATION if passthrough else _NOTHING
+    also_dropped = _EXTENSIONS if recorded else _NOTHING
     lines = [b"%s %s HTTP/%s\r\n" % (head.method, target, head.version.encode())]
     for lower, name, value in head.fields:
-        if (lower in DROPPED and lower not in kept) or lower in more:
+        if (lower in DROPPED and lower not in also_kept) or lower in also_dropped:
             continue
         if lower.startswith(DROPPED_PREFIXES):
             continue

@@ -34,21 +34,24 @@ class ParsedRequest:
     @classmethod
     def of(cls, head: RequestHead, route: ClusterRoute, public_url: str = "") -> "ParsedRequest":
         """Parses the head of a request to a cluster. `public_url`: see `credential`."""
-        agents = head.values(b"user-agent")
+        user_agents = head.values(b"user-agent")
         before, _, after = rebuild(head, route.target, _PLACEHOLDER).partition(
             _PLACEHOLDER.encode()
         )
         method = head.method.decode()
-        attributes, shown = _attributes(method, route), _credential(head, route, public_url)
-        known = attributes is not None and shown is not None
+        attributes, user_credential = (
+            _attributes(method, route),
+            _credential(head, route, public_url),
+        )
+        is_valid = attributes is not None and user_credential is not None
         return cls(
             head,
             route,
             method,
-            agents[0].decode(errors="replace") if agents else "",
+            user_agents[0].decode(errors="replace") if user_agents else "",
             attributes,
-            shown,
-            known and head.upgrade is None and not head.impersonation,
+            user_credential,
+            is_valid and head.upgrade is None and not head.impersonation,
             public_url,
             (before, after),
         )

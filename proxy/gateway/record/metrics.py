@@ -62,10 +62,10 @@ class ProxyMetrics:
     """Collector for a `prometheus_client` registry."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str], _RequestCounts] = {}
+        self._counts: dict[tuple[str, str], _RequestCounts] = {}
         self._series = 0
         self._refusals: Counter[str] = Counter()
-        self._ends: Counter[str] = Counter()
+        self._interruptions: Counter[str] = Counter()
         self._open: dict[tuple[str, str], int] = {}
 
     def opened(self, record: RequestRecord) -> None:
@@ -75,16 +75,16 @@ class ProxyMetrics:
 
     def closed(self, record: RequestRecord, *, entered: bool) -> None:
         """Counts a request that has ended. `entered`: `opened` has counted it."""
-        line = self._count(record, 1)
+        counts = self._count_end(record, 1)
         if entered:
-            line.bytes_in += record.bytes_in
-            line.observe([(record.id, record.seconds, record.bytes_out)])
-            self._leave(record)
+            counts.bytes_in += record.bytes_in
+            counts.observe([(record.id, record.seconds, record.bytes_out)])
+            self._remove_open(record)
 
     def repeated(self, record: RequestRecord, ends: Sequence[RequestEnd]) -> None:
         """Counts equal requests that were opened and have ended."""
-        line = self._count(record, len(ends))
-        line.observe(ends)
+        counts = self._count_end(record, len(ends))
+        counts.observe(ends)
 
     def refused(self, status: int) -> None:
         """Counts a head that was refused before it became a request."""
@@ -96,11 +96,11 @@ class ProxyMetrics:
             "towline_proxy_requests", "Ended requests", ("cluster", "verb", "code"),
             {
                 (*key, str(code)): count
-                for key, line in self._lines.items() for code, count in line.codes.items()
+                for key, counts in self._counts.items() for code, count in counts.codes.items()
             },
         )  # fmt: skip
         yield _counter(
-            "towline_proxy_bytes", "Bytes of bodies", ("cluster", "direction"), self._sent()
+            "towline_proxy_bytes", "Bytes of bodies", ("cluster", "direction"), self._body_bytes()
         )
         yield _counter(
             "towline_proxy_refusals", "Requests that the proxy itself answered", ("code",),
@@ -108,52 +108,52 @@ class ProxyMetrics:
         )  # fmt: skip
         yield _counter(
             "towline_proxy_interrupted", "Requests that were interrupted", ("reason",),
-            {(reason,): count for reason, count in self._ends.items()},
+            {(reason,): count for reason, count in self._interruptions.items()},
         )  # fmt: skip
         yield self._open_streams()
         yield self._histograms()
 
-    def _line(self, record: RequestRecord, status: int) -> _RequestCounts:
+    def _counts_for(self, record: RequestRecord, status: int) -> _RequestCounts:
         """Finds the counts for a request; beyond `MAX_SERIES`, all clusters share one entry for
         each verb.
         """
         verb = verb_of(record)
         key = (record.handle if record.cluster_id is not None else "", verb)
-        line = self._lines.get(key)
-        if line is not None and status in line.codes:
-            return line
+        counts = self._counts.get(key)
+        if counts is not None and status in counts.codes:
+            return counts
         if self._series >= MAX_SERIES:
-            line = self._lines.get(key := (OTHER_VERB, verb))
-        self._series += line is None or status not in line.codes
-        if line is None:
-            line = self._lines[key] = _RequestCounts()
-        return line
+            counts = self._counts.get(key := (OTHER_VERB, verb))
+        self._series += counts is None or status not in counts.codes
+        if counts is None:
+            counts = self._counts[key] = _RequestCounts()
+        return counts
 
-    def _count(self, record: RequestRecord, requests: int) -> _RequestCounts:
+    def _count_end(self, record: RequestRecord, requests: int) -> _RequestCounts:
         status = record.status or 0
-        line = self._line(record, status)
-        line.codes[status] = line.codes.get(status, 0) + requests
+        counts = self._counts_for(record, status)
+        counts.codes[status] = counts.codes.get(status, 0) + requests
         if record.refused:
             self._refusals[str(status)] += requests
         elif record.reason is not None and record.reason is not EndReason.DONE:
-            self._ends[record.reason.value] += requests
-        return line
+            self._interruptions[record.reason.value] += requests
+        return counts
 
-    def _leave(self, record: RequestRecord) -> None:
+    def _remove_open(self, record: RequestRecord) -> None:
         key = (record.handle, kind_of(record))
-        left = self._open[key] - 1
-        if left:
-            self._open[key] = left
+        remaining = self._open[key] - 1
+        if remaining:
+            self._open[key] = remaining
         else:
             del self._open[key]
 
-    def _sent(self) -> Counter[tuple[str, ...]]:
-        sent: Counter[tuple[str, ...]] = Counter()
-        for (cluster, _), line in self._lines.items():
-            if line.durations is not None:
-                sent[(cluster, "in")] += line.bytes_in
-                sent[(cluster, "out")] += line.bytes_out
-        return sent
+    def _body_bytes(self) -> Counter[tuple[str, ...]]:
+        totals: Counter[tuple[str, ...]] = Counter()
+        for (cluster, _), counts in self._counts.items():
+            if counts.durations is not None:
+                totals[(cluster, "in")] += counts.bytes_in
+                totals[(cluster, "out")] += counts.bytes_out
+        return totals
 
     def _open_streams(self) -> Metric:
         family = GaugeMetricFamily(
@@ -169,8 +169,8 @@ class ProxyMetrics:
             "Duration of requests in seconds, from head to end",
             labels=("cluster", "verb"),
         )
-        for labels, line in self._lines.items():
-            if (histogram := line.durations) is not None:
+        for labels, counts in self._counts.items():
+            if (histogram := counts.durations) is not None:
                 family.add_metric(labels, histogram.cumulative(), histogram.total)
         return family
 
@@ -184,14 +184,14 @@ def kind_of(record: RequestRecord) -> str:
     """Kind of a request: `upgrade`, `watch` (also other requests without an end) or `plain`."""
     if record.upgrade:
         return "upgrade"
-    what = record.attributes
-    return "watch" if what is not None and what.long_running else "plain"
+    attributes = record.attributes
+    return "watch" if attributes is not None and attributes.long_running else "plain"
 
 
 def _counter(
-    name: str, text: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
+    name: str, description: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
 ) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
+    family = CounterMetricFamily(name, description, labels=labels)
     for values, count in counts.items():
         family.add_metric(values, count)
     return family

@@ -15,7 +15,7 @@ _PROJECT = "project "
 """Prefix of a project in the exchanged counts. No name of a user has a space."""
 
 
-class _User:
+class _UserCounts:
     """Open requests of one user: in total, by cluster, and unanswered upgrades."""
 
     __slots__ = ("clusters", "total", "upgrades")
@@ -27,15 +27,15 @@ class _User:
 
 class OpenRequests:
     """Counts the requests of this process, and holds the counts that other replicas reported.
-    `also_open` returns the number of further requests of a user on a cluster.
+    `further_requests` returns the number of further requests of a user on a cluster.
     """
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
-        self._users: dict[str, _User] = {}
+        self._users: dict[str, _UserCounts] = {}
         self._projects: dict[str, int] = {}
         self._remote_loads: Mapping[str, Load] = {}
-        self.also_open: Callable[[str, str], int] = _none
+        self.further_requests: Callable[[str, str], int] = _no_further
         self.total = 0
 
     @property
@@ -45,21 +45,21 @@ class OpenRequests:
 
     def enter(self, user: str, handle: str, *, upgrade: bool, projects: ProjectLimits = ()) -> None:
         """Counts a new request. LimitExceeded: too many are open."""
-        known = self._users.get(user) or _User()
-        self._check(user, handle, known, upgrade=upgrade)
+        counts = self._users.get(user) or _UserCounts()
+        self._check_limits(user, handle, counts, upgrade=upgrade)
         self._check_projects(projects)
         for project, _ in projects:
             self._projects[project] = self._projects.get(project, 0) + 1
-        known.clusters[handle] = known.clusters.get(handle, 0) + 1
-        known.total += 1
-        known.upgrades += upgrade
-        self._users[user] = known
+        counts.clusters[handle] = counts.clusters.get(handle, 0) + 1
+        counts.total += 1
+        counts.upgrades += upgrade
+        self._users[user] = counts
         self.total += 1
 
     def count(self, user: str, handle: str) -> int:
         """Returns the number of requests of a user on a cluster that `enter` counted."""
-        known = self._users.get(user)
-        return known.clusters.get(handle, 0) if known is not None else 0
+        counts = self._users.get(user)
+        return counts.clusters.get(handle, 0) if counts is not None else 0
 
     def upgraded(self, user: str) -> None:
         """Stops counting a request as an unanswered upgrade."""
@@ -72,26 +72,26 @@ class OpenRequests:
             self._projects[project] -= 1
             if not self._projects[project]:
                 del self._projects[project]
-        known = self._users[user]
-        known.total -= 1
-        if not known.total:
+        counts = self._users[user]
+        counts.total -= 1
+        if not counts.total:
             del self._users[user]
             return
-        left = known.clusters[handle] - 1
-        if left:
-            known.clusters[handle] = left
+        remaining = counts.clusters[handle] - 1
+        if remaining:
+            counts.clusters[handle] = remaining
         else:
-            del known.clusters[handle]
+            del counts.clusters[handle]
 
     def loads(self) -> dict[str, Load]:
         """Counts of the users with many open requests here, and of projects with a limit; other
         replicas add them to theirs.
         """
-        much = max(1, self._limits.per_user_and_cluster // REPORTED_FRACTION)
+        threshold = max(1, self._limits.per_user_and_cluster // REPORTED_FRACTION)
         users = {
             name: Load(user.total, dict(user.clusters))
             for name, user in self._users.items()
-            if user.total >= much
+            if user.total >= threshold
         }
         return users | {_PROJECT + name: Load(count, {}) for name, count in self._projects.items()}
 
@@ -100,30 +100,30 @@ class OpenRequests:
         self._remote_loads = loads
 
     def _check_projects(self, projects: ProjectLimits) -> None:
-        for project, most in projects:
-            elsewhere = self._remote_loads.get(_PROJECT + project)
-            count = self._projects.get(project, 0) + (elsewhere.total if elsewhere else 0)
-            if count >= most:
+        for project, limit in projects:
+            remote = self._remote_loads.get(_PROJECT + project)
+            count = self._projects.get(project, 0) + (remote.total if remote else 0)
+            if count >= limit:
                 raise LimitExceeded(
-                    f'{count} requests open in project "{project}", which may have {most}: '
+                    f'{count} requests open in project "{project}", which may have {limit}: '
                     "end some, or ask an administrator for a higher limit"
                 )
 
-    def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:
-        limits, further = self._limits, self.also_open(user, handle)
-        here, everywhere = known.clusters.get(handle, 0) + further, known.total + further
+    def _check_limits(self, user: str, handle: str, counts: _UserCounts, *, upgrade: bool) -> None:
+        limits, further = self._limits, self.further_requests(user, handle)
+        on_cluster, in_total = counts.clusters.get(handle, 0) + further, counts.total + further
         if self._remote_loads and (load := self._remote_loads.get(user)) is not None:
-            here += load.clusters.get(handle, 0)
-            everywhere += load.total
-        if here >= limits.per_user_and_cluster:
-            raise LimitExceeded(f'{here} requests open for "{user}" on "{handle}"')
-        if everywhere >= limits.per_user:
-            raise LimitExceeded(f'{everywhere} requests open for "{user}"')
+            on_cluster += load.clusters.get(handle, 0)
+            in_total += load.total
+        if on_cluster >= limits.per_user_and_cluster:
+            raise LimitExceeded(f'{on_cluster} requests open for "{user}" on "{handle}"')
+        if in_total >= limits.per_user:
+            raise LimitExceeded(f'{in_total} requests open for "{user}"')
         if self.total >= limits.per_process:
             raise LimitExceeded("too many requests are open")
-        if upgrade and known.upgrades >= limits.upgrades_per_user:
+        if upgrade and counts.upgrades >= limits.upgrades_per_user:
             raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')
 
 
-def _none(_user: str, _handle: str) -> int:
+def _no_further(_user: str, _handle: str) -> int:
     return 0

@@ -45,7 +45,7 @@ class RequestRecorder:
     def enter(self, record: RequestRecord) -> None:
         """Counts a new request. LimitExceeded: too many are open."""
         self.open_requests.enter(
-            _user(record), record.handle, upgrade=record.upgrade, projects=record.stream_limits
+            _user_name(record), record.handle, upgrade=record.upgrade, projects=record.stream_limits
         )
         self.metrics.opened(record)
 
@@ -89,7 +89,7 @@ class RequestRecorder:
 
     def upgraded(self, record: RequestRecord) -> None:
         """Stops counting a request as an unanswered upgrade."""
-        self.open_requests.upgraded(_user(record))
+        self.open_requests.upgraded(_user_name(record))
 
     # End
 
@@ -98,7 +98,7 @@ class RequestRecorder:
         if entered:
             if record.upgrade and not upgraded:
                 self.upgraded(record)
-            self.open_requests.leave(_user(record), record.handle, record.stream_limits)
+            self.open_requests.leave(_user_name(record), record.handle, record.stream_limits)
         self.metrics.closed(record, entered=entered)
         self._audit.closed(record)
 
@@ -125,5 +125,5 @@ class NoSessionRecorder:
         )
 
 
-def _user(record: RequestRecord) -> str:
+def _user_name(record: RequestRecord) -> str:
     return record.identity.name if record.identity else ""

@@ -103,7 +103,7 @@ async def talking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def begun(stack: Stack, user: User, head: bytes) -> None:
     user.writer.write(head)
     await eventually(
-        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.local.open_streams(ALL_STREAMS))
     )
 
 

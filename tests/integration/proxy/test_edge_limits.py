@@ -169,19 +169,19 @@ async def test_open_requests_are_listed_and_ended(
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/namespaces/a/pods?watch=1"))
     await eventually(
-        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.local.open_streams(ALL_STREAMS))
     )
-    (stream,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (stream,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (stream.user, stream.handle, stream.what) == ("ann", "dev", "watch pods a")
     assert stream.kind == "watch"
-    assert not stack.proxy.here.end_stream("nothing", "root")
-    assert stack.proxy.here.end_stream(stream.id, "root")
+    assert not stack.proxy.local.end_stream("nothing", "root")
+    assert stack.proxy.local.end_stream(stream.id, "root")
     with pytest.raises(ConnectionError):
         await user.rest()
     (row,) = stack.installation.closed_rows
     assert row.reason is EndReason.ENDED
     assert stack.installation.began_rows == [row]
-    assert stack.proxy.here.open_streams(ALL_STREAMS) == []
+    assert stack.proxy.local.open_streams(ALL_STREAMS) == []
 
 
 async def test_revoking_a_grant_ends_what_it_let_in(
@@ -190,7 +190,7 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     """And nothing else."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
-    await eventually(lambda: stack.proxy.here.open_streams(ALL_STREAMS))
+    await eventually(lambda: stack.proxy.local.open_streams(ALL_STREAMS))
     assert stack.proxy.revoke(grant="other") == 0
     assert stack.proxy.revoke(grant="g1") == 1
     await eventually(lambda: stack.installation.closed_rows)
@@ -279,13 +279,13 @@ async def test_a_reader_that_stops_holds_up_nobody(
     user.writer.transport.pause_reading()  # ty: ignore[missing-attribute]
     user.writer.write(request())
     await eventually(
-        lambda: any(one.bytes_out for one in stack.proxy.here.open_streams(ALL_STREAMS))
+        lambda: any(one.bytes_out for one in stack.proxy.local.open_streams(ALL_STREAMS))
     )
     recorder.script = None
     async with connected(stack) as other:
         for _ in range(20):
             assert (await other.ask(request()))[0] == 200
-    assert stack.proxy.here.open_streams(ALL_STREAMS)[0].bytes_out < 32 << 20
+    assert stack.proxy.local.open_streams(ALL_STREAMS)[0].bytes_out < 32 << 20
 
 
 async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthority) -> None:

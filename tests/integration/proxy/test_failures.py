@@ -451,7 +451,7 @@ async def test_churn_leaves_nothing_behind(stack: Stack, recorder: RecordingUpst
     await eventually(lambda: not link.streams)
     assert link.budget.used == 0
     assert len(gateway.tasks._tasks) == 2
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
     assert stack.client is not None
     await eventually(lambda: not stack.client._mux.streams if stack.client._mux else True)
     rows = stack.installation.closed_rows

@@ -315,7 +315,7 @@ async def test_kubectl_speaks_http2(through: Kubectl, stack: Stack) -> None:
     watch = await through.start("get", "namespaces", "-w", "-o", "name", env=verbose)
     assert watch.stdout is not None
     assert await watch.stdout.readline()
-    streams = stack.proxy.here.open_streams
+    streams = stack.proxy.local.open_streams
     await eventually(
         lambda: any(stream.bytes_out for stream in streams(ALL_STREAMS) if "watch" in stream.what)
     )

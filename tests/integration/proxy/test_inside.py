@@ -110,14 +110,14 @@ async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
     cluster.script = silence
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (listed.user, listed.what) == ("ann", "get pods shop/web")
     assert stack.proxy.revoke(user="somebody else") == 0
     assert stack.proxy.revoke(user=ANN.user_id) == 1
     async with asyncio.timeout(5):
         status, _ = await reading
     assert status == 401
-    assert stack.proxy.here.open_streams(ALL_STREAMS) == []
+    assert stack.proxy.local.open_streams(ALL_STREAMS) == []
     (row,) = stack.installation.closed_rows
     assert row.reason == EndReason.REVOKED
 

@@ -118,13 +118,13 @@ async def test_an_open_request_is_listed_and_can_be_revoked(
     recorder.script = hang
     user.writer.write(request())
     await user.reader.readuntil(b"begun")
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (listed.user, listed.cluster_id) == ("ann", CLUSTER)
     assert stack.proxy.gateway.revoke(user="u1") == 1
     with pytest.raises(ConnectionResetError):
         await user.rest()
     await eventually(lambda: stack.installation.closed_rows[-1].reason is EndReason.REVOKED)
-    assert not stack.proxy.here.open_streams(ALL_STREAMS)
+    assert not stack.proxy.local.open_streams(ALL_STREAMS)
 
 
 async def test_a_user_who_leaves_ends_the_request_at_the_api_server(

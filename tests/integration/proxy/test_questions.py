@@ -38,7 +38,7 @@ class Known:
 
     others: list[PeerReplica]
 
-    async def neighbours(self) -> Sequence[PeerReplica]:
+    async def other_replicas(self) -> Sequence[PeerReplica]:
         return self.others
 
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
@@ -50,7 +50,7 @@ class Known:
     async def locate(self, cluster_id: ClusterId) -> LinkLocation | None:
         return None
 
-    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
+    async def moved_links(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:
         return {}
 
 

@@ -86,7 +86,7 @@ async def test_the_oldest_make_room(tmp_path: Path) -> None:
         then = (clock.now() - timedelta(days=days)).timestamp()
         os.utime(path, (then, then))
     os.utime(tmp_path / f"{record(9).id}.cast", (0, 0))
-    assert await recorder.make_room() == 2
+    assert await recorder.prune() == 2
     assert sorted(path.stem for path in tmp_path.iterdir()) == [record(9).id, "c", "d"]
 
 
@@ -99,7 +99,7 @@ async def test_nobody_displaces_the_recordings_of_others(tmp_path: Path) -> None
         path.write_bytes(json.dumps({"towline": {"user": user}}).encode().ljust(300, b"\n"))
         then = (clock.now() - timedelta(days=9 - number)).timestamp()
         os.utime(path, (then, then))
-    assert await recorder.make_room() == 2
+    assert await recorder.prune() == 2
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["0-ada", "3-eve", "4-eve"]
 
 

@@ -73,7 +73,7 @@ async def watch(stack: Stack, user: User) -> OpenStream:
     user.writer.write(WATCH)
     await user.reader.readuntil(CHUNK)
     await eventually(lambda: moved(stack) == before + is_native())
-    return stack.proxy.here.open_streams(ALL_STREAMS)[-1]
+    return stack.proxy.local.open_streams(ALL_STREAMS)[-1]
 
 
 async def test_a_watch_is_listed_with_its_present_size(
@@ -83,7 +83,7 @@ async def test_a_watch_is_listed_with_its_present_size(
     assert (listed.user, listed.kind, listed.bytes_out) == ("ann", "watch", BEGUN)
     events.more.put_nowait(CHUNK)
     await user.reader.readuntil(CHUNK)
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert listed.bytes_out == BEGUN + len(CHUNK)
     (began,) = stack.installation.began_rows
     assert began.id == listed.id
@@ -101,7 +101,7 @@ async def test_a_watch_that_the_api_server_ends_leaves_the_connection_to_the_nex
     assert (row.status, row.reason, row.refused) == (200, EndReason.DONE, False)
     assert (row.bytes_in, row.bytes_out) == (0, BEGUN + len(CHUNK + END))
     assert row.source.startswith("127.0.0.1:") and row.seconds > 0
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
     recorder.script = None
     assert (await user.ask(request()))[::2] == (200, b"ok")
 
@@ -115,7 +115,7 @@ async def test_a_watch_that_is_ended_is_reset(
     if how == "revoked":
         assert stack.proxy.revoke(user="u1") == 1
     elif how == "ended":
-        assert stack.proxy.here.end_stream(listed.id, "root")
+        assert stack.proxy.local.end_stream(listed.id, "root")
     else:
         stack.installation.forbidden.add("ann")
         await stack.proxy.recheck("u1")
@@ -127,7 +127,7 @@ async def test_a_watch_that_is_ended_is_reset(
     reason = EndReason.ENDED if how == "ended" else EndReason.REVOKED
     (row,) = stack.installation.closed_rows
     assert (row.reason, row.status, row.refused) == (reason, 200, False)
-    assert not stack.proxy.here.open_streams(ALL_STREAMS)
+    assert not stack.proxy.local.open_streams(ALL_STREAMS)
 
 
 @pytest.mark.parametrize("how", ["revoked", "left"])
@@ -158,7 +158,7 @@ async def test_a_watch_can_end_before_its_response(
     assert rows[0].refused == (how == "revoked")
     async with asyncio.timeout(5):
         await left.wait()
-    await eventually(lambda: stack.proxy.here.requests.empty)
+    await eventually(lambda: stack.proxy.local.requests.empty)
 
 
 async def test_a_user_who_leaves_ends_the_watch_at_the_api_server(
@@ -171,7 +171,7 @@ async def test_a_user_who_leaves_ends_the_watch_at_the_api_server(
     await eventually(lambda: stack.installation.closed_rows)
     (row,) = stack.installation.closed_rows
     assert (row.reason, row.status, row.bytes_out) == (EndReason.USER_LEFT, 200, BEGUN)
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
 
 
 async def test_a_drain_ends_a_watch_between_events(
@@ -214,9 +214,9 @@ async def test_a_watch_counts_in_the_limits_of_its_project_once(
     status, _, body = await User(reader, writer).ask(WATCH)
     assert (status, b"which may have 1" in body) == (429, True)
     writer.close()
-    assert stack.proxy.here.requests.loads()["project shop"].total == 1
+    assert stack.proxy.local.requests.loads()["project shop"].total == 1
     user.writer.close()
-    await eventually(lambda: stack.proxy.here.requests.empty)
+    await eventually(lambda: stack.proxy.local.requests.empty)
 
 
 async def test_a_request_behind_a_watch_waits_for_its_end(
@@ -252,7 +252,7 @@ async def test_a_watch_over_http2_is_moved_too(stack: Stack, events: Events, use
             assert (await h2.until(stream, over=False)).status == 200
         await eventually(lambda: moved(stack) == 3)
         await eventually(lambda: not stack.proxy.gateway.connections)
-        sizes = {row.bytes_out for row in stack.proxy.here.open_streams(ALL_STREAMS)}
+        sizes = {row.bytes_out for row in stack.proxy.local.open_streams(ALL_STREAMS)}
         assert sizes == {BEGUN}
         h2.h2.reset_stream(left)
         h2.flush()
@@ -271,7 +271,7 @@ async def test_a_watch_over_http2_is_moved_too(stack: Stack, events: Events, use
         await stack.proxy.drain()
         assert (await h2.until(again)).content == EVENT
         assert rows[3].reason is EndReason.DRAINED
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
 
 
 async def test_python_serves_a_watch_whose_data_link_ends_before_its_response(
@@ -294,7 +294,7 @@ async def test_python_serves_a_watch_whose_data_link_ends_before_its_response(
     await user.reader.readuntil(CHUNK)
     assert (moved(stack), len(recorder.heads)) == (0, 2)
     assert recorder.heads[0] == recorder.heads[1]
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     user.writer.close()
     await eventually(lambda: stack.installation.closed_rows)
     assert [row.id for row in stack.installation.began_rows] == [listed.id]
@@ -348,7 +348,7 @@ async def upgrade(stack: Stack, user: User) -> OpenStream:
     user.writer.write(EXEC)
     assert await user.reader.readuntil(b"\r\n\r\n") == SWITCHING
     await eventually(lambda: moved(stack) == before + is_native())
-    return stack.proxy.here.open_streams(ALL_STREAMS)[-1]
+    return stack.proxy.local.open_streams(ALL_STREAMS)[-1]
 
 
 async def test_an_upgraded_connection_carries_bytes_both_ways_and_counts_them(
@@ -363,7 +363,7 @@ async def test_an_upgraded_connection_carries_bytes_both_ways_and_counts_them(
     user.writer.write(sent)
     async with asyncio.timeout(10):
         assert await user.reader.readexactly(SIZE) == sent
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (listed.bytes_in, listed.bytes_out) == (SIZE, len(SWITCHING) + SIZE)
     user.writer.write_eof()
     assert await user.rest() == b"bye"
@@ -371,7 +371,7 @@ async def test_an_upgraded_connection_carries_bytes_both_ways_and_counts_them(
     (row,) = stack.installation.closed_rows
     assert (row.id, row.status, row.reason) == (listed.id, 101, EndReason.DONE)
     assert (row.bytes_in, row.bytes_out) == (SIZE, len(SWITCHING) + SIZE + 3)
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
 
 
 async def test_bytes_that_a_user_sends_before_the_upgrade_follow_it(
@@ -411,7 +411,7 @@ async def test_a_session_that_is_ended_ends_at_both_sides(
     if how == "revoked":
         assert stack.proxy.revoke(user="u1") == 1
     elif how == "ended":
-        assert stack.proxy.here.end_stream(listed.id, "root")
+        assert stack.proxy.local.end_stream(listed.id, "root")
     elif how == "frozen":
         assert stack.client is not None
         stack.client.end_streams("an incident")
@@ -432,7 +432,7 @@ async def test_a_session_that_is_ended_ends_at_both_sides(
     }
     (row,) = stack.installation.closed_rows
     assert (row.reason, row.status) == (reasons[how], 101)
-    assert stack.proxy.here.requests.empty
+    assert stack.proxy.local.requests.empty
 
 
 async def test_an_upgrade_that_is_refused_ends_the_connection(
@@ -488,7 +488,7 @@ async def test_a_recorded_session_stays_in_python(
     recorder.script = echo
     user.writer.write(EXEC)
     assert await user.reader.readuntil(b"\r\n\r\n") == SWITCHING
-    (listed,) = stack.proxy.here.open_streams(ALL_STREAMS)
+    (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (listed.recorded, moved(stack)) == (True, 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
     writer.write(EXEC.replace(b"/exec?command=sh", b"/portforward"))

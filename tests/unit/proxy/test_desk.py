@@ -16,7 +16,7 @@ from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.gateway.authorize.agents import AgentLocator
 from proxy.gateway.authorize.authorizer import RequestAuthorizer
-from proxy.gateway.authorize.impersonation import impersonation_asked
+from proxy.gateway.authorize.impersonation import parse_impersonation
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.gateway.record.recorder import NoSessionRecorder, RequestRecorder
@@ -163,7 +163,7 @@ async def test_all_waiting_callers_get_the_refusal(office: Office) -> None:
     results = await asyncio.gather(*before, *after, return_exceptions=True)
     assert results[:2] == [ANN] * 2
     assert [type(one) for one in results[2:]] == [Unauthenticated] * 2
-    assert office.authorization.remembered == 0
+    assert office.authorization.cached_results == 0
     assert office.installation.asked == ["ann-token"] * 2
 
 
@@ -233,15 +233,15 @@ async def test_the_verdict_cache_is_bounded_and_expires(office: Office) -> None:
     await office.authorization.admit(identity, "dev", PODS, [])
     longest = read_attributes("GET", "/api/v1/namespaces/" + "n" * 8000)
     await office.authorization.admit(identity, "dev", longest, [])
-    assert office.authorization.remembered == 2
+    assert office.authorization.cached_results == 2
     office.clock.advance(4)
     await office.authorization.admit(identity, "dev", replace(PODS, namespace="a"), [])
     office.clock.advance(2)
     office.authorization.sweep()
-    assert office.authorization.remembered == 2
+    assert office.authorization.cached_results == 2
     office.clock.advance(30)
     office.authorization.sweep()
-    assert office.authorization.remembered == 0
+    assert office.authorization.cached_results == 0
 
 
 async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) -> None:
@@ -313,7 +313,7 @@ async def test_every_user_is_authenticated_anyway(office: Office) -> None:
 def test_half_an_identity_is_refused(asked: list[tuple[str, str]]) -> None:
     """No guess at whom a client wants to be."""
     with pytest.raises(Invalid):
-        impersonation_asked(asked)
+        parse_impersonation(asked)
 
 
 def test_open_requests_are_counted() -> None:

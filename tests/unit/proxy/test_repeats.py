@@ -75,7 +75,7 @@ class Stand:
         await self.office.authorization.identify(ANN_TOKEN, "here")
         await self.office.authorization.admit(ANN, "dev", PODS, [])
         asked = LastRequest((HEAD, request()))
-        self.repeats.on_rest(cast(UserConnection, asked))
+        self.repeats.on_idle(cast(UserConnection, asked))
 
     def use(self, verdict: int) -> None:
         """A request that the hub has served."""

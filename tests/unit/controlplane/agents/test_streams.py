@@ -31,18 +31,18 @@ class Sessions:
         self.ended: list[tuple[str, str]] = []
         self.recorded = b"x" * (2 * PART_BYTES + 1)
 
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        self.asked = wanted
-        return FoundStreams(wanted.select(self.streams), self.silent)
+    async def open_streams(self, stream_filter: StreamFilter) -> FoundStreams:
+        self.asked = stream_filter
+        return FoundStreams(stream_filter.select(self.streams), self.silent)
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         self.ended.append((stream.id, by))
         return stream.what != "has ended"
 
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
         if request_id != "r1":
             raise NotFound("no such recording")
-        end = offset + most
+        end = offset + max_bytes
         return RecordingPart(
             self.recorded[offset:end], end if end < len(self.recorded) else None, False
         )

@@ -112,12 +112,12 @@ async def test_a_replica_learns_which_tunnels_it_has_lost(tunnels: TunnelClaims)
     """A tunnel whose row is older than the replica's own epoch is not lost."""
     await tunnels.claim(DEV, "a", "agent", "192.0.2.1")
     await tunnels.claim(PROD, "a", "agent", "192.0.2.1")
-    assert await tunnels.lost("a", {DEV: 1, PROD: 1}) == []
+    assert await tunnels.moved_links("a", {DEV: 1, PROD: 1}) == []
     taken = await tunnels.claim(DEV, "b", "agent", "192.0.2.1")
-    assert await tunnels.lost("a", {DEV: 1, PROD: 1}) == [taken]
+    assert await tunnels.moved_links("a", {DEV: 1, PROD: 1}) == [taken]
     again = await tunnels.claim(DEV, "a", "agent", "192.0.2.1")
-    assert await tunnels.lost("a", {DEV: 1}) == [again]
-    assert await tunnels.lost("a", {DEV: 9}) == []
+    assert await tunnels.moved_links("a", {DEV: 1}) == [again]
+    assert await tunnels.moved_links("a", {DEV: 9}) == []
 
 
 async def test_replicas_are_known_for_a_day_after_their_last_heartbeat(
