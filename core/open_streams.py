@@ -1,4 +1,4 @@
-"""Open requests through the Kubernetes proxy, and session recordings."""
+"""Requests through the Kubernetes proxy, open and ended, and session recordings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,12 @@ from datetime import datetime
 from core.identity import ClusterId
 
 MAX_LISTED_STREAMS = 1_000
+
+RequestEnd = tuple[str, float, int]
+"""End of one of many equal requests: the values in which their audit records differ.
+
+Request ID of 32 hexadecimal digits, duration in seconds, and bytes of the response.
+"""
 
 
 @dataclass(frozen=True, slots=True)

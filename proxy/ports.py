@@ -6,10 +6,10 @@ from typing import Protocol
 from core.identity import ClusterId, TokenId
 from core.mux.codec import Buffer, Open
 from core.mux.stream import StreamOwner
-from core.open_streams import OpenStream, RecordingPart, StreamFilter
+from core.open_streams import OpenStream, RecordingPart, RequestEnd, StreamFilter
 from proxy.domain.access import AuthenticatedUser, Credential, LastContact, RequestGrant
 from proxy.domain.attributes import RequestAttributes
-from proxy.domain.audit import RequestEnd, RequestRecord
+from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import Load
 from proxy.domain.link_location import LinkLocation, PeerReplica
 from proxy.domain.terminal import TerminalSession

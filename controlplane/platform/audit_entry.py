@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from core.json_object import JsonMapping
+from core.open_streams import RequestEnd
 
 
 class AuditVerdict(StrEnum):
@@ -68,22 +69,21 @@ class AuditEntry:
         return 1
 
     def split(self, rows: int) -> "tuple[AuditEntry, AuditEntry | None]":
-        """Returns a part of at most `rows` rows, from 1, and the rest."""
+        """Splits off at most `rows` rows, of at least 1, and returns them with the rest.
+
+        An entry of one row stays whole.
+        """
         return self, None
-
-
-# Request ID of 32 hexadecimal digits, duration in seconds, and bytes of the response.
-RepeatedEnd = tuple[str, float, int]
 
 
 @dataclass(slots=True)
 class RepeatedEntry(AuditEntry):
     """Requests that one decision covers: a row for each of `ends`, which differ in nothing else.
 
-    An entry for each of them would cost more time than the whole rest of the audit log.
+    An entry for each of them would take longer than all other work of the audit log.
     """
 
-    ends: Sequence[RepeatedEnd] = ()
+    ends: Sequence[RequestEnd] = ()
 
     @property
     def row_count(self) -> int:

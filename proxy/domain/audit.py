@@ -8,9 +8,6 @@ from core.identity import ClusterId
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.attributes import RequestAttributes
 
-# The values in which the records of equal requests differ: `id`, `seconds` and `bytes_out`.
-RequestEnd = tuple[str, float, int]
-
 
 class EndReason(StrEnum):
     """Reason why a request ended."""

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from core.errors import Forbidden, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenId, UserId
+from core.open_streams import RequestEnd
 from proxy.domain.access import (
     AuthenticatedUser,
     Credential,
@@ -16,7 +17,7 @@ from proxy.domain.access import (
     RequestGrant,
 )
 from proxy.domain.attributes import RequestAttributes
-from proxy.domain.audit import RequestEnd, RequestRecord
+from proxy.domain.audit import RequestRecord
 
 CLUSTER = ClusterId("c1")
 AGENT_TOKEN = TokenId("a1")

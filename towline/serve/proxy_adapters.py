@@ -16,6 +16,7 @@ from controlplane.clusters.operations.kubernetes_access import ProxyAccess
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
 from core.errors import LimitExceeded, TowlineError, Unauthenticated
 from core.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
+from core.open_streams import RequestEnd
 from core.runtime.batcher import Batcher
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -30,7 +31,7 @@ from proxy.domain.access import (
     RequestGrant,
 )
 from proxy.domain.attributes import READS, RequestAttributes
-from proxy.domain.audit import EndReason, RequestEnd, RequestRecord
+from proxy.domain.audit import EndReason, RequestRecord
 
 log = structlog.get_logger(__name__)
 

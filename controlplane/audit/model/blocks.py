@@ -15,10 +15,11 @@ from typing import NamedTuple
 import orjson
 
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, chain_hash
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEnd, RepeatedEntry
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
 from controlplane.platform.time_text import format_time
 from core.errors import Unavailable
 from core.json_object import JsonMapping
+from core.open_streams import RequestEnd
 
 MAX_BLOCK_ROWS = 512
 _MAX_BLOCK_SPAN = timedelta(minutes=1)
@@ -228,7 +229,7 @@ def _canonical_bytes(content: RowContent) -> bytes:
         return orjson.dumps((*content[:-1], plain), option=_SORTED)
 
 
-def _repeated_lines(content: RowContent, ends: Iterable[RepeatedEnd]) -> list[bytes]:
+def _repeated_lines(content: RowContent, ends: Iterable[RequestEnd]) -> list[bytes]:
     """Serializes rows that differ from `content` in number, ID, size and duration only."""
     detail = {**content.detail, "bytes_out": _GAP, "seconds": _GAP}
     template = _canonical_bytes(content._replace(number=0, request_id=_GAP, detail=detail))

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from core.open_streams import RequestEnd
 from proxy.domain.attributes import OTHER_VERB
-from proxy.domain.audit import EndReason, RequestEnd, RequestRecord
+from proxy.domain.audit import EndReason, RequestRecord
 
 MAX_SERIES = 20_000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

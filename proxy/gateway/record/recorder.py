@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from core.errors import Forbidden, Unavailable
+from core.open_streams import RequestEnd
 from proxy.domain.access import RecordingPolicy
-from proxy.domain.audit import RequestEnd, RequestRecord
+from proxy.domain.audit import RequestRecord
 from proxy.domain.terminal import TerminalSession, reaches_kubelet, terminal_session
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.parse.parsed_request import ParsedRequest

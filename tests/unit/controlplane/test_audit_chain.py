@@ -13,7 +13,8 @@ from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, batches, pack, unpac
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, kind_of
 from controlplane.audit.model.formats import cef, json_line, syslog
 from controlplane.audit.model.verification import ChainVerifier, IndexedBlock
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEnd, RepeatedEntry
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
+from core.open_streams import RequestEnd
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 HERE = TargetLocation("c1")
@@ -77,7 +78,7 @@ def fields_of(entry: AuditEntry) -> dict[str, Any]:
 
 @given(ENTRIES, st.lists(ENDS, max_size=3), st.randoms(use_true_random=False))
 def test_repeated_requests_have_the_blocks_of_separate_ones(
-    entries: list[AuditEntry], ends: list[list[RepeatedEnd]], shuffle: Random
+    entries: list[AuditEntry], ends: list[list[RequestEnd]], shuffle: Random
 ) -> None:
     """To the byte, whatever a user put into the fields, and at whatever place in a block."""
     common = fields_of(entries[0])
