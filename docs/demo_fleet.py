@@ -71,7 +71,7 @@ class DemoFleet:
         offered = [
             OfferedAction(action, lacks.get(action.id, ""))
             for action in actions_for(component)
-            if action.fits(live)
+            if action.applies(live)
         ]
         return ObjectState(live, "", offered)
 

@@ -27,7 +27,7 @@ from tests.fakes.api import FakeApi
 from tests.fakes.manifest_world import kind_operations
 from tests.fakes.operations import operations_over_memory
 from towline.cli.manifests.generated import MANIFEST_SCHEMA
-from towline.cli.manifests.values import with_values
+from towline.cli.manifests.values import fill_secret_values
 from towline.settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]
@@ -275,7 +275,7 @@ def problems_of(texts: list[str]) -> list[DocumentProblem]:
     )
     found: list[DocumentProblem] = []
     for text in texts:
-        (sent,) = with_values(api, [{"file": "page", "content": text}], read=lambda *_: "x")
+        (sent,) = fill_secret_values(api, [{"file": "page", "content": text}], read=lambda *_: "x")
         DocumentReader(kinds).read([Source(sent["file"], sent["content"])], found)
     return found
 

@@ -89,27 +89,27 @@ def generate(schema: GraphQLSchema, documents: list[Source]) -> dict[str, str]:
         packages.setdefault(str(Path(source.name).parent), []).append(source)
     inputs = InputTypes()
     modules = {
-        f"{package}/{MODULE}": OperationModule(schema, checked(schema, group), inputs).text()
+        f"{package}/{MODULE}": OperationModule(schema, validated(schema, group), inputs).text()
         for package, group in packages.items()
     }
     return modules | {INPUTS: inputs.text()}
 
 
-def checked(schema: GraphQLSchema, documents: list[Source]) -> DocumentNode:
+def validated(schema: GraphQLSchema, documents: list[Source]) -> DocumentNode:
     """Parses and validates the documents of one package. Raises InvalidDocuments."""
     try:
         document = concat_ast([parse(source) for source in documents])
     except GraphQLError as error:
-        raise InvalidDocuments(_line(error)) from None
+        raise InvalidDocuments(_describe_error(error)) from None
     if errors := validate(schema, document, [*specified_rules, NoDeprecatedCustomRule]):
-        raise InvalidDocuments("\n".join(map(_line, errors)))
+        raise InvalidDocuments("\n".join(map(_describe_error, errors)))
     return document
 
 
-def _line(error: GraphQLError) -> str:
+def _describe_error(error: GraphQLError) -> str:
     """File, line and message of an error."""
-    if error.nodes and (place := error.nodes[0].loc):
-        return f"{place.source.name}:{place.start_token.line}: {error.message}"
+    if error.nodes and (location := error.nodes[0].loc):
+        return f"{location.source.name}:{location.start_token.line}: {error.message}"
     name = error.source.name if error.source else ""
     return f"{name}:{error.locations[0].line if error.locations else 0}: {error.message}"
 
@@ -152,7 +152,7 @@ class InputTypes:
         if not isinstance(kind, GraphQLInputObjectType):
             return _scalar(kind)
         if kind.name not in self._classes.texts:
-            fields = {name: self._field(given) for name, given in kind.fields.items()}
+            fields = {name: self._field(input_field) for name, input_field in kind.fields.items()}
             self._classes.add(kind.name, [], fields, "total=False")
         return f"{module}{kind.name}"
 
@@ -160,9 +160,9 @@ class InputTypes:
         """Text of the module."""
         return "\n\n".join([_INPUTS_HEAD.rstrip("\n") + "\n", *self._classes.texts.values()])
 
-    def _field(self, given: GraphQLInputField) -> str:
-        text = self.type_of(given.type)
-        return f"Required[{text}]" if is_required_input_field(given) else text
+    def _field(self, input_field: GraphQLInputField) -> str:
+        annotation = self.type_of(input_field.type)
+        return f"Required[{annotation}]" if is_required_input_field(input_field) else annotation
 
 
 class OperationModule:
@@ -195,7 +195,7 @@ class OperationModule:
     def _operation(self, node: OperationDefinitionNode) -> str:
         """Document and function of an operation."""
         name = node.name.value if node.name else ""
-        answer, call, result = self._answer(node, name)
+        answer_type, call, result = self._answer_types(node, name)
         kinds = {
             variable.variable.name.value: self._variable(variable)
             for variable in node.variable_definitions or ()
@@ -203,15 +203,17 @@ class OperationModule:
         if call == "pages":
             kinds = {key: kind for key, kind in kinds.items() if key not in ("first", "after")}
         parameters = "".join(self._parameters(kinds))
-        given = "".join(f", {key}={_snake(key)}" for key in kinds)
+        arguments = "".join(f", {key}={_snake(key)}" for key in kinds)
         document = " + ".join([_quoted(node), *(_constant(f, "_") for f in self._spreads(node))])
-        constant = f"{_constant(name)}: GraphQLDocument[{answer}] = GraphQLDocument({document})\n"
+        constant = (
+            f"{_constant(name)}: GraphQLDocument[{answer_type}] = GraphQLDocument({document})\n"
+        )
         if node.operation is OperationType.SUBSCRIPTION:
             return constant
         return (
             f"{constant}\n\n"
             f"def {_snake(name)}(api: GraphQLApi{parameters}) -> {result}:\n"
-            f"    return {call}(api, {_constant(name)}{given})\n"
+            f"    return {call}(api, {_constant(name)}{arguments})\n"
         )
 
     def _variable(self, node: VariableDefinitionNode) -> GraphQLType:
@@ -220,7 +222,7 @@ class OperationModule:
             raise InvalidDocuments(f"{node.variable.name.value} has an unknown type")
         return kind
 
-    def _answer(self, node: OperationDefinitionNode, name: str) -> tuple[str, str, str]:
+    def _answer_types(self, node: OperationDefinitionNode, name: str) -> tuple[str, str, str]:
         """Type of the answer, the function that runs the operation, and the type of its result."""
         root = self._schema.get_root_type(node.operation)
         if root is None:
@@ -232,8 +234,8 @@ class OperationModule:
         if not isinstance(selected, FieldNode):
             raise InvalidDocuments(f"{name}: select a field of {root.name}")
         kind = root.fields[selected.name.value].type
-        text = self._type(kind, selected.selection_set, name)
-        answer, result = f"Mapping[str, {text}]", text.removesuffix(" | None")
+        annotation = self._type(kind, selected.selection_set, name)
+        answer, result = f"Mapping[str, {annotation}]", annotation.removesuffix(" | None")
         if not (page := re.fullmatch(r"Page\[(.*)\]", result)):
             return answer, "run", result
         variables = node.variable_definitions or ()
@@ -252,26 +254,26 @@ class OperationModule:
             yield f", {_snake(name)}: {self._parameter_type(kind)} = None"
 
     def _parameter_type(self, kind: GraphQLType) -> str:
-        text = self._inputs.type_of(kind, "inputs.")
-        return f'"{text}"' if "inputs." in text else text
+        annotation = self._inputs.type_of(kind, "inputs.")
+        return f'"{annotation}"' if "inputs." in annotation else annotation
 
     def _spreads(self, node: OperationDefinitionNode | FragmentDefinitionNode) -> list[str]:
         """Names of the fragments that a definition uses, directly or not."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name in _all_spreads(node.selection_set):
-            found |= {name: None} | dict.fromkeys(self._spreads(self._fragments[name]))
-        return list(found)
+            names |= {name: None} | dict.fromkeys(self._spreads(self._fragments[name]))
+        return list(names)
 
     def _fields(
         self, parent: GraphQLObjectType, nodes: Iterable[FieldNode], name: str
     ) -> dict[str, str]:
         """Python types of the selected fields, by key of the response."""
-        found = {}
+        fields = {}
         for node in nodes:
             key = (node.alias or node.name).value
             kind = parent.fields[node.name.value].type
-            found[key] = self._type(kind, node.selection_set, f"{name}{key[0].upper()}{key[1:]}")
-        return found
+            fields[key] = self._type(kind, node.selection_set, f"{name}{key[0].upper()}{key[1:]}")
+        return fields
 
     def _type(self, kind: GraphQLType, selections: SelectionSetNode | None, name: str) -> str:
         """Python type of a field; `name` is the name of its class, if it needs one."""
@@ -377,8 +379,8 @@ def _constant(name: str, prefix: str = "") -> str:
 
 
 def _quoted(node: OperationDefinitionNode | FragmentDefinitionNode) -> str:
-    text = strip_ignored_characters(print_ast(node))
-    return f"'{text}'" if "'" not in text else repr(text)
+    source = strip_ignored_characters(print_ast(node))
+    return f"'{source}'" if "'" not in source else repr(source)
 
 
 if __name__ == "__main__":

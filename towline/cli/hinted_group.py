@@ -48,19 +48,19 @@ class HintedGroup(TyperGroup):
     def _hint(self, ctx: Any, word: str) -> str:
         if ctx.parent is None and word in _KUBECTL:
             return _KUBECTL_HINT
-        own = _WORDS.get(word)
-        if own in self.commands:
-            return f"Did you mean {own!r}?"
-        return _hint_of_groups(word, own) if ctx.parent is None else ""
+        hint = _WORDS.get(word)
+        if hint in self.commands:
+            return f"Did you mean {hint!r}?"
+        return _hint_of_groups(word, hint) if ctx.parent is None else ""
 
 
 def _hint_of_groups(*words: str | None) -> str:
     """Names the groups that have a command; for an unknown command without its group."""
     groups = known_commands()["commands"]
-    found = [
+    matching = [
         f"'{group} {word}'"
         for word in words
         for group in sorted(groups, key=lambda name: (name != "services", name))
         if word in groups[group]["commands"]
     ]
-    return f"Did you mean {' or '.join(found[:_MAX_HINTS])}?" if found else ""
+    return f"Did you mean {' or '.join(matching[:_MAX_HINTS])}?" if matching else ""

@@ -75,16 +75,16 @@ class LazyGroup(HintedGroup):
         TyperGroup(commands=commands).format_commands(ctx, formatter)
 
 
-def _command(name: str, found: Any) -> Any:
+def _command(name: str, loaded: Any) -> Any:
     """Creates the command of a group or of a function."""
-    if not isinstance(found, typer.Typer):
+    if not isinstance(loaded, typer.Typer):
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(_extended(name, found, _SINGLE_LISTS, ""))
+        single.command(name)(_extended(name, loaded, _SINGLE_LISTS, ""))
         return get_command(single)
-    _extend_lists(found, _SUBSCRIPTIONS.get(name, ""))
-    outer = typer.Typer(add_completion=False, rich_markup_mode=None)
-    outer.add_typer(found, name=name, cls=HintedGroup)
-    return cast(TyperGroup, get_command(outer)).commands[name]
+    _extend_lists(loaded, _SUBSCRIPTIONS.get(name, ""))
+    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+    parent.add_typer(loaded, name=name, cls=HintedGroup)
+    return cast(TyperGroup, get_command(parent)).commands[name]
 
 
 def _extend_lists(group: typer.Typer, document: str) -> None:
@@ -92,9 +92,9 @@ def _extend_lists(group: typer.Typer, document: str) -> None:
     for registered in group.registered_commands:
         if registered.name and registered.callback:
             registered.callback = _extended(registered.name, registered.callback, _LISTS, document)
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            _extend_lists(inner.typer_instance, "")
+    for subgroup in group.registered_groups:
+        if subgroup.typer_instance is not None:
+            _extend_lists(subgroup.typer_instance, "")
 
 
 def _extended(

@@ -168,8 +168,10 @@ def main() -> None:
             )
         sys.exit(exit_code(error))
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"towline: {escape_controls(f'{place}{error.strerror or error}')}", file=sys.stderr)
+        location = f"{error.filename}: " if error.filename else ""
+        print(
+            f"towline: {escape_controls(f'{location}{error.strerror or error}')}", file=sys.stderr
+        )
         sys.exit(1)
 
 

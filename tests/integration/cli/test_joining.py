@@ -121,7 +121,7 @@ def check_actions(installation: Installation, cluster: LocalCluster) -> None:
     assert component in [row.name for row in table.rows] and table.left_out == 0
     state = fleet.object_state("joined", component)
     actions = {offered.action.id: offered for offered in state.offered}
-    assert {id: offered.lack for id, offered in actions.items()} == {
+    assert {id: offered.denial_reason for id, offered in actions.items()} == {
         "restart": "",
         "scale": "",
         "pause": "",

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.integration.serve.conftest import Running
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.manifests import read_sources
-from towline.cli.manifests.values import with_values
+from towline.cli.manifests.values import fill_secret_values
 from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 
@@ -18,7 +18,7 @@ async def applied(hub: Running, password: str) -> list[str]:
 
     def apply() -> list[str]:
         api = GraphQLClient(ControlPlaneTarget(hub.url, hub.token))
-        sources = with_values(api, read_sources([EXAMPLES]), read=lambda *_: password)
+        sources = fill_secret_values(api, read_sources([EXAMPLES]), read=lambda *_: password)
         plan = operations.apply_manifests(api, sources)
         assert plan["problems"] == []
         return [f"{item['action']} {item['kind']} {item['name']}" for item in plan["items"]]

@@ -3,11 +3,13 @@
 import pytest
 
 from core.errors import Invalid
-from towline.cli.manifests.labels import changed
+from towline.cli.manifests.labels import apply_label_changes
 
 
 def test_labels_are_set_and_removed() -> None:
-    assert changed({"team": "a", "old": "x"}, ["tier=web", "team=b=c", "old-", "none-"]) == {
+    assert apply_label_changes(
+        {"team": "a", "old": "x"}, ["tier=web", "team=b=c", "old-", "none-"]
+    ) == {
         "team": "b=c",
         "tier": "web",
     }
@@ -16,4 +18,4 @@ def test_labels_are_set_and_removed() -> None:
 @pytest.mark.parametrize("word", ["team", "=a", "-", ""])
 def test_other_words_are_refused(word: str) -> None:
     with pytest.raises(Invalid, match="NAME=VALUE nor NAME-"):
-        changed({}, [word])
+        apply_label_changes({}, [word])

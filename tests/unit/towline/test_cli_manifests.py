@@ -15,7 +15,7 @@ from tests.fakes.api import FakeApi
 from tests.fakes.manifest_world import manifest_world
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.manifests import read_sources
-from towline.cli.manifests.values import no_value, with_values
+from towline.cli.manifests.values import fill_secret_values, no_value
 from towline.generated_inputs import ManifestSource
 
 MANIFESTS = manifest_world().manifests
@@ -29,7 +29,7 @@ def schema_of(kind: str) -> dict[str, Any]:
 def resolved(tmp_path: Path, text: str, **options: Any) -> str:
     source: ManifestSource = {"file": str(tmp_path / "fleet.yaml"), "content": text}
     api = FakeApi({operations.MANIFEST_SCHEMA: schema_of})
-    return with_values(api, [source], **options)[0]["content"]
+    return fill_secret_values(api, [source], **options)[0]["content"]
 
 
 def spec_of(text: str) -> Any:

@@ -11,7 +11,7 @@ from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from towline.cli.objects.exec import pod_of
 from towline.cli.objects.fan_out import FleetAnswers, ask_all
-from towline.cli.objects.get import report
+from towline.cli.objects.get import report_problems
 from towline.cli.objects.top import quantity
 from towline.contexts import ControlPlaneTarget
 from towline.kube_api import Kind, KubeApi, find_kind_in
@@ -66,12 +66,12 @@ def test_a_partial_result_is_said_and_has_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
-        report(FleetAnswers({"a": 1}, {"b": Unavailable("not connected")}))
+        report_problems(FleetAnswers({"a": 1}, {"b": Unavailable("not connected")}))
     assert ended.value.exit_code == 8
     assert capsys.readouterr().err == "partial: 1 of 2 clusters answered\n  b: not connected\n"
-    report(FleetAnswers({"a": 1}, {}))
+    report_problems(FleetAnswers({"a": 1}, {}))
     with pytest.raises(NotFound, match="no kind"):
-        report(FleetAnswers({}, {"alone": NotFound("no kind")}))
+        report_problems(FleetAnswers({}, {"alone": NotFound("no kind")}))
 
 
 @pytest.mark.parametrize("word", ["deployments", "deployment", "deploy", "deployments.apps"])

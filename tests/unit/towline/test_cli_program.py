@@ -42,7 +42,7 @@ from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import confirm_deletion
 from towline.cli.shell.formats import Format
 from towline.cli.shell.output import age, field, show, table
-from towline.cli.shell.polling import WaitTimeout, poll_until, seconds, telling
+from towline.cli.shell.polling import WaitTimeout, poll_until, seconds, with_progress
 from towline.cli.shell.session import parse_pairs
 from towline.cli.shell.watching import watchable
 
@@ -291,7 +291,7 @@ def test_a_wait_says_each_change_once() -> None:
     """Minutes passed in silence, with a mistyped repository URL as well."""
     seen = iter(("stale", "stale", "failed", "healthy"))
     said: list[str] = []
-    look = telling(lambda: next(seen), str.upper, said.append)
+    look = with_progress(lambda: next(seen), str.upper, said.append)
     assert [look() for _ in range(4)] == ["stale", "stale", "failed", "healthy"]
     assert said == ["STALE", "FAILED", "HEALTHY"]
 

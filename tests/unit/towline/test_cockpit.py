@@ -139,7 +139,7 @@ class FakeFleet:
         return 0
 
     def object_state(self, handle: str, component: ObjectName) -> ObjectState:
-        fitting = [action for action in actions_for(component) if action.fits(self.live)]
+        fitting = [action for action in actions_for(component) if action.applies(self.live)]
         offered = [OfferedAction(action, self.lacks.get(action.id, "")) for action in fitting]
         return ObjectState(self.live, "/api/v1/namespaces/shop/pods", offered)
 

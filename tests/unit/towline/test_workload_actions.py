@@ -133,7 +133,7 @@ def test_actions_fit_the_state_of_a_rollout(status: JsonObject, ids: list[str]) 
     fitting = [
         found.id
         for found in WORKLOAD_ACTIONS
-        if "argoproj.io/Rollout" in found.kinds and found.fits(rollout(**status))
+        if "argoproj.io/Rollout" in found.kinds and found.applies(rollout(**status))
     ]
     assert fitting == ids
 
@@ -207,7 +207,7 @@ def test_the_api_server_says_which_actions_a_user_may_run(
 ) -> None:
     fleet, server = cluster
     state = fleet.object_state("eu", COMPONENT)
-    assert [(offered.action.id, offered.lack) for offered in state.offered] == [
+    assert [(offered.action.id, offered.denial_reason) for offered in state.offered] == [
         ("suspend", ""),
         ("run", "you need the permission create jobs in shop"),
     ]

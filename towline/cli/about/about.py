@@ -143,6 +143,6 @@ def _path_of_resource(api: GraphQLApi, page: str, name: str | None) -> str:
         return _PATHS[page](api, name)
     if "/" in page:
         return _PATHS["service"](api, page)
-    lookups = [partial(look, api, page) for look in _PATHS.values()]
+    lookups = [partial(lookup, api, page) for lookup in _PATHS.values()]
     pages = ", ".join(_LISTS)
     return first_found(f"a page or a resource with the name {page!r}; pages: {pages}", *lookups)

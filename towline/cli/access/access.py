@@ -144,8 +144,8 @@ def grant(
         "clusterTags": options.cluster_tags,
     }
     if options.hours is not None:
-        end = utc_now() + timedelta(hours=options.hours)
-        attributes["expiresAt"] = end.isoformat()
+        expires_at = utc_now() + timedelta(hours=options.hours)
+        attributes["expiresAt"] = expires_at.isoformat()
     show(operations.create_binding(api, attributes), COLUMNS, output, "id")
 
 
@@ -200,9 +200,9 @@ def who_can(
     """
     api = connect(context)
     kind, id = kind_and_id(api, resource)
-    found = operations.who_can(api, verb.upper(), kind, id=id)
+    holders = operations.who_can(api, verb.upper(), kind, id=id)
     rows: list[_PermissionHolder] = [
-        {**holder, "email": holder["user"]["email"]} for holder in found
+        {**holder, "email": holder["user"]["email"]} for holder in holders
     ]
     show(rows, _HOLDERS, output, "email")
 
@@ -223,8 +223,8 @@ def request(
       towline access request admin cluster/prod --minutes 30 --reason "release 42 is stuck"
     """
     api = connect(context)
-    made = operations.request_access(api, role, scope_of(api, place), minutes, reason)
-    show(made, _REQUESTS, output, "id")
+    access_request = operations.request_access(api, role, scope_of(api, place), minutes, reason)
+    show(access_request, _REQUESTS, output, "id")
 
 
 @app.command("requests")
@@ -239,36 +239,36 @@ def list_requests(context: typer.Context, output: Output = Format.TABLE) -> None
 
 
 @app.command("approve")
-def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+def approve(context: typer.Context, request_id: Id, output: Output = Format.TABLE) -> None:
     """Approve another user's request; its duration starts now.
 
     \b
     Example:
       towline access approve 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, operations.approve_access, asked, output)
+    _decide(context, operations.approve_access, request_id, output)
 
 
 @app.command("deny")
-def deny(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+def deny(context: typer.Context, request_id: Id, output: Output = Format.TABLE) -> None:
     """Deny a request.
 
     \b
     Example:
       towline access deny 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, operations.deny_access, asked, output)
+    _decide(context, operations.deny_access, request_id, output)
 
 
 @app.command("revoke")
-def revoke(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+def revoke(context: typer.Context, request_id: Id, output: Output = Format.TABLE) -> None:
     """Revoke approved access; open sessions end within seconds.
 
     \b
     Example:
       towline access revoke 01890a5d-ac96-774b-bcce-b302099a8057
     """
-    _decide(context, operations.revoke_access, asked, output)
+    _decide(context, operations.revoke_access, request_id, output)
 
 
 @app.command("sessions")
@@ -295,7 +295,7 @@ def sessions(
 def _decide(
     context: typer.Context,
     decide: Callable[[GraphQLApi, str], AccessRequest],
-    asked: str,
+    request_id: str,
     output: Format,
 ) -> None:
-    show(decide(connect(context), asked), _REQUESTS, output, "id")
+    show(decide(connect(context), request_id), _REQUESTS, output, "id")

@@ -108,7 +108,7 @@ def add_member(
     Example:
       towline groups add shop-team ada@example.org
     """
-    _change(context, operations.add_member, name, email, output)
+    _change_membership(context, operations.add_member, name, email, output)
 
 
 @app.command("remove")
@@ -121,10 +121,10 @@ def remove_member(
     Example:
       towline groups remove shop-team ada@example.org
     """
-    _change(context, operations.remove_member, name, email, output)
+    _change_membership(context, operations.remove_member, name, email, output)
 
 
-def _change(
+def _change_membership(
     context: typer.Context,
     change: Callable[[GraphQLApi, str, str], Member],
     name: str,

@@ -55,18 +55,18 @@ def login(
       towline login https://towline.example.org --web
       towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
     """
-    wish = global_flags(context)
-    wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
+    flags = global_flags(context)
+    flags = flags._replace(url=normal_url(url), ca_file=ca_file or flags.ca_file)
     if token_stdin + web + device > 1:
         raise Invalid("choose one of --token-stdin, --web and --device")
-    target = resolve(wish, {})
+    target = resolve(flags, {})
     if web or device:
         token = sign_in_by_device(load("towline.client").GraphQLClient(target), open_browser=web)
     else:
         token = _read_token() if token_stdin else _ask_token()
     target = target._replace(token=token)
     user = operations.me(load("towline.client").GraphQLClient(target))
-    path = config_path(wish)
+    path = config_path(flags)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
     say(f"signed in to {target.url} as {user['email']}; next: towline clusters list")
 
@@ -88,12 +88,12 @@ def logout(
     Example:
       towline logout
     """
-    wish = global_flags(context)
-    path = config_path(wish)
+    flags = global_flags(context)
+    path = config_path(flags)
     contexts = read(path)
-    chosen = name or wish.context or contexts.current
-    write(path, contexts.without(chosen))
-    say(f"signed out of {chosen}")
+    context_name = name or flags.context or contexts.current
+    write(path, contexts.without(context_name))
+    say(f"signed out of {context_name}")
 
 
 def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
@@ -103,13 +103,13 @@ def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline whoami
     """
-    answer = operations.who_am_i(connect(context))
-    groups = [group["name"] for group in answer["myGroups"]]
-    me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
+    profile = operations.who_am_i(connect(context))
+    groups = [group["name"] for group in profile["myGroups"]]
+    me = {**profile["me"], "groups": groups, "access": profile["myAccess"]}
     columns = (*_USER, Column("GROUPS", lambda _: ",".join(groups)))
     show(me, columns, output, "email")
     if output.is_table:
-        for grant in answer["myAccess"]:
+        for grant in profile["myAccess"]:
             say(f"{grant['role']} in {grant['place']}: {grant['why']}")
 
 
@@ -146,7 +146,7 @@ def kubeconfig(
     if embed_token and id_token_command:
         raise Invalid("use either --embed-token or --id-token-command")
     api = connect(context)
-    made = module.build(
+    config = module.build(
         target,
         _handles(api, handles),
         embed_token=embed_token,
@@ -155,36 +155,40 @@ def kubeconfig(
         cluster_domain=installation(api)["clusterDomain"] or "",
     )
     if not merge:
-        print(module.dump(made), end="")
+        print(module.dump(config), end="")
         return
     path = module.default_path()
-    module.merge_into_file(path, made)
-    count = len(made["contexts"])
+    module.merge_into_file(path, config)
+    count = len(config["contexts"])
     say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
 
 
 def sign_in_by_device(client: "GraphQLClient", *, open_browser: bool) -> str:
     """Returns a token after a user approves this device (RFC 8628). Forbidden: not approved."""
-    asked = client.post("/oauth/device/code", client_id=f"towline on {platform.node()}"[:80])
-    if "device_code" not in asked:
+    authorization = client.post(
+        "/oauth/device/code", client_id=f"towline on {platform.node()}"[:80]
+    )
+    if "device_code" not in authorization:
         raise Unavailable(
-            f"{asked.get('error_description', 'the control plane returned no device code')}"
+            f"{authorization.get('error_description', 'the control plane returned no device code')}"
         )
-    page = asked["verification_uri_complete"]
-    say(f"open {page} and check that it shows the code {asked['user_code']}")
+    page = authorization["verification_uri_complete"]
+    say(f"open {page} and check that it shows the code {authorization['user_code']}")
     if open_browser:
         load("webbrowser").open(page)
-    interval, give_up = asked["interval"], monotonic() + asked["expires_in"]
+    interval, give_up = authorization["interval"], monotonic() + authorization["expires_in"]
     while monotonic() < give_up:
         sleep(interval)
         grant = "urn:ietf:params:oauth:grant-type:device_code"
-        answer = client.post("/oauth/token", grant_type=grant, device_code=asked["device_code"])
-        if "access_token" in answer:
-            return answer["access_token"]
-        if answer.get("error") == "slow_down":
+        response = client.post(
+            "/oauth/token", grant_type=grant, device_code=authorization["device_code"]
+        )
+        if "access_token" in response:
+            return response["access_token"]
+        if response.get("error") == "slow_down":
             interval += 5
-        elif answer.get("error") != "authorization_pending":
-            raise Forbidden(str(answer.get("error_description") or answer.get("error")))
+        elif response.get("error") != "authorization_pending":
+            raise Forbidden(str(response.get("error_description") or response.get("error")))
     raise Forbidden("sign-in was not approved in time; run `towline login` again")
 
 

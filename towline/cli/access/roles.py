@@ -66,18 +66,18 @@ def set_role(
     Example:
       towline roles set -f debugger.yaml
     """
-    given = read_map(file, "--file", "a role")
-    if not isinstance(given.get("name"), str):
+    role_file = read_map(file, "--file", "a role")
+    if not isinstance(role_file.get("name"), str):
         raise Invalid(f"{file}: a role requires the field name")
-    given["rules"] = _rules_of(given.get("rules") or [], file)
-    attributes, api = cast("RoleAttributes", given), connect(context)
-    known = [role for role in operations.roles(api) if role["name"] == attributes["name"]]
+    role_file["rules"] = _rules_of(role_file.get("rules") or [], file)
+    attributes, api = cast("RoleAttributes", role_file), connect(context)
+    existing = [row for row in operations.roles(api) if row["name"] == attributes["name"]]
     with errors_of(file, "attributes"):
-        if known:
-            made = operations.update_role(api, known[0]["id"], attributes)
+        if existing:
+            role = operations.update_role(api, existing[0]["id"], attributes)
         else:
-            made = operations.create_role(api, attributes)
-    show(made, COLUMNS, output, "name")
+            role = operations.create_role(api, attributes)
+    show(role, COLUMNS, output, "name")
 
 
 @app.command("delete")
@@ -99,20 +99,23 @@ def delete_role(
     show(operations.delete_role(api, role["id"]), COLUMNS, output, "name")
 
 
-def _rules_of(given: object, file: Path) -> list[JsonObject]:
+def _rules_of(rules: object, file: Path) -> list[JsonObject]:
     """Converts the rules of a file for the API, with verbs and kinds in capitals.
 
     Keeps unknown fields, so that the API refuses them: a mistyped `kinds` must not mean all kinds.
     """
-    if not isinstance(given, list) or not all(isinstance(rule, dict) for rule in given):
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         raise Invalid(f"{file}: rules: use a list of maps with verbs and kinds")
     return [
-        {**rule, **{part: _upper(rule.get(part), f"{file}: {part}") for part in ("verbs", "kinds")}}
-        for rule in given
+        {
+            **rule,
+            **{field: _upper(rule.get(field), f"{file}: {field}") for field in ("verbs", "kinds")},
+        }
+        for rule in rules
     ]
 
 
-def _upper(words: object, place: str) -> list[str]:
-    if not isinstance(words or [], list):
+def _upper(values: object, place: str) -> list[str]:
+    if not isinstance(values or [], list):
         raise Invalid(f"{place}: use a list of words, such as [read]")
-    return [str(word).upper() for word in cast("list[object]", words or [])]
+    return [str(value).upper() for value in cast("list[object]", values or [])]

@@ -68,18 +68,18 @@ def create_token(
     api = connect(context)
     attributes: AccessTokenAttributes = {"name": name, "expiresInDays": days}
     if scope or verb:
-        scopes = [scope_of(api, text) for text in scope or ()]
+        scopes = [scope_of(api, scope_name) for scope_name in scope or ()]
         verbs = [name.upper() for name in verb or ()]
         attributes["scopes"] = [{"verbs": verbs, "scopes": scopes}]
-    made = _make(api, attributes, service_account)
+    created = _create(api, attributes, service_account)
     if output.is_table:
-        print(made["token"])
-        say(f"token {made['id']}, shown only once, expires {age(made['expiresAt'])}")
+        print(created["token"])
+        say(f"token {created['id']}, shown only once, expires {age(created['expiresAt'])}")
     else:
-        show(made, COLUMNS, output, "id")
+        show(created, COLUMNS, output, "id")
 
 
-def _make(api: GraphQLApi, attributes: "AccessTokenAttributes", account: str | None) -> NewToken:
+def _create(api: GraphQLApi, attributes: "AccessTokenAttributes", account: str | None) -> NewToken:
     if account is None:
         return operations.create_token(api, attributes)
     if "scopes" in attributes:
@@ -107,9 +107,9 @@ def delete_token(
     ids = [row["id"] for row in operations.tokens(api) if row["name"] == token]
     if len(ids) > 1:
         raise Invalid(f"{len(ids)} tokens have the name {token}; use an id: {', '.join(ids)}")
-    made = first_found(
+    revoked = first_found(
         f"token {token}",
         lambda: operations.delete_token(api, ids[0] if ids else token),
         listed_by="tokens list",
     )
-    show(made, COLUMNS, output, "id")
+    show(revoked, COLUMNS, output, "id")

@@ -121,8 +121,8 @@ def create_service_account(
     Example:
       towline users create-service-account ci
     """
-    made = operations.create_service_account(connect(context), {"name": name})
-    show(made, COLUMNS, output, "email")
+    account = operations.create_service_account(connect(context), {"name": name})
+    show(account, COLUMNS, output, "email")
 
 
 class TrustOptions(OptionGroup):

@@ -98,7 +98,7 @@ class SourceOptions(OptionGroup):
 
     def attributes(self, api: GraphQLApi) -> "ClusterSourceAttributes":
         """Builds the attributes for the API."""
-        given: ClusterSourceAttributes = {
+        attributes: ClusterSourceAttributes = {
             "inventory": _choice(self.inventory, "--inventory", "CLUSTER_API", "CLUSTER_PROFILE"),
             "namespace": self.namespace,
             "selector": self.objects,
@@ -111,8 +111,8 @@ class SourceOptions(OptionGroup):
             "intervalSeconds": self.interval,
         }
         if self.service_account:
-            given["serviceAccountId"] = find_user(api, self.service_account)["id"]
-        return given
+            attributes["serviceAccountId"] = find_user(api, self.service_account)["id"]
+        return attributes
 
 
 @app.command("list")
@@ -204,10 +204,10 @@ def update_source(
       towline cluster-sources update capi --objects env=prod --gone delete
     """
     api = connect(context)
-    found, attributes = _find(api, name), options.attributes(api)
+    source, attributes = _find(api, name), options.attributes(api)
     if cluster:
         attributes["clusterId"] = find_cluster(api, cluster)["id"]
-    row = operations.update_cluster_source(api, found["id"], attributes)
+    row = operations.update_cluster_source(api, source["id"], attributes)
     show(row, COLUMNS, output, "name")
 
 
@@ -276,14 +276,14 @@ def _find(api: GraphQLApi, name: str) -> ClusterSource:
 
 
 def _members(api: GraphQLApi, id: str) -> list[ClusterSourceMember]:
-    found: list[ClusterSourceMember] = []
-    after = None
+    members: list[ClusterSourceMember] = []
+    cursor = None
     while True:
-        page = operations.cluster_source_objects(api, id, first=_PAGE, after=after)["members"]
-        found += [edge["node"] for edge in page["edges"]]
+        page = operations.cluster_source_objects(api, id, first=_PAGE, after=cursor)["members"]
+        members += [edge["node"] for edge in page["edges"]]
         if not page["pageInfo"]["hasNextPage"]:
-            return found
-        after = page["pageInfo"]["endCursor"]
+            return members
+        cursor = page["pageInfo"]["endCursor"]
 
 
 def _next_step(row: ClusterSourceMember) -> str:
@@ -293,10 +293,10 @@ def _next_step(row: ClusterSourceMember) -> str:
     return f"towline clusters join {row['cluster']} --print --adopt"
 
 
-def _choice(given: str | None, option: str, *allowed: str) -> str | None:
+def _choice(value: str | None, option: str, *allowed: str) -> str | None:
     """Returns the name of a value in the API."""
-    name = given.upper().replace("-", "_") if given else None
+    name = value.upper().replace("-", "_") if value else None
     if name is None or name in allowed:
         return name
     names = ", ".join(allowed).lower().replace("_", "-")
-    raise Invalid(f"{given!r} is not one of {names}", field=option)
+    raise Invalid(f"{value!r} is not one of {names}", field=option)

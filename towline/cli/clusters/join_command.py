@@ -124,7 +124,7 @@ def helm_command(chart: str, values: JsonObject, declared: JsonObject | None = N
     """
     words = ["helm", "upgrade", "--install", "towline-agent", chart]
     words += ["--namespace", NAMESPACE, "--create-namespace"]
-    given = dict(_flat(values))
+    given = dict(_flattened(values))
     ca = given.pop("hub.ca", "")
     for name, value in given.items():
         escaped = value.replace("\\", "\\\\").replace(",", "\\,")
@@ -139,11 +139,11 @@ def helm_command(chart: str, values: JsonObject, declared: JsonObject | None = N
     return before + shlex.join(words) + after
 
 
-def _flat(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]]:
+def _flattened(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]]:
     """Yields the path and the text of each value."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{parent}{name}.")
+            yield from _flattened(value, f"{parent}{name}.")
         else:
             yield f"{parent}{name}", str(value)
 

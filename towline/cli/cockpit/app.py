@@ -70,10 +70,10 @@ class FleetScreen(CockpitScreen):
         self.live = self.live if live is None else live
         text = self._filtered.text
         lines = self.fleet.matching(text, problems=self._only_problems)
-        kept = self._list.selected
+        selected = self._list.selected
         self._list.show_items(lines)
-        if kept is not None:
-            self._keep_cursor_at(kept, lines)
+        if selected is not None:
+            self._keep_cursor_at(selected, lines)
         parts = [f"{len(lines):,} of {count(len(self.fleet), 'service')}"]
         parts += [f"filter: {text}"] if text else []
         parts += ["only problems"] if self._only_problems else []
@@ -84,9 +84,9 @@ class FleetScreen(CockpitScreen):
     def _keep_cursor_at(self, line: FleetLine, lines: FleetLines) -> None:
         """Keeps the cursor on its service when services before it come or go."""
         cursor = self._list.cursor
-        for place in range(max(0, cursor - _NEAR), min(len(lines), cursor + _NEAR)):
-            if lines[place].id == line.id:
-                self._list.cursor = place
+        for index in range(max(0, cursor - _NEAR), min(len(lines), cursor + _NEAR)):
+            if lines[index].id == line.id:
+                self._list.cursor = index
                 return
 
     def on_line_list_chosen(self) -> None:
@@ -161,14 +161,14 @@ class Cockpit(CockpitProgram):
 
     def _open_service(self, name: str) -> None:
         lines = self._fleet_screen.fleet.matching(name)
-        found = next((line for line in lines if line.label == name), None)
-        if found is None and len(lines) == 1:
-            found = lines[0]
-        if found is None:
-            note = f"{count(len(lines), 'service')} match {name!r}"
-            self.notify(note, severity="warning", markup=False)
+        match = next((line for line in lines if line.label == name), None)
+        if match is None and len(lines) == 1:
+            match = lines[0]
+        if match is None:
+            message = f"{count(len(lines), 'service')} match {name!r}"
+            self.notify(message, severity="warning", markup=False)
         else:
-            self.push_screen(ServiceScreen(found))
+            self.push_screen(ServiceScreen(match))
 
     def _follow(self) -> None:
         """Follows changes until the end."""
@@ -190,9 +190,9 @@ class Cockpit(CockpitProgram):
         self.post(self._fleet_screen.update, live=True)
         if since is None:
             self.post(self._begin_reading)
-        for found in changes:
+        for batch in changes:
             self._since = self._since or since
-            self.post(self._take, found)
+            self.post(self._on_changes, batch)
 
     def _begin_reading(self) -> None:
         reading = self._reading = FleetReading()
@@ -205,14 +205,14 @@ class Cockpit(CockpitProgram):
             try:
                 services = self.source.services()
                 while batch := list(islice(services, _BATCH)):
-                    self.post(self._add, reading, batch)
+                    self.post(self._add_services, reading, batch)
                 self.post(self._complete, reading)
                 return
             except TowlineError as error:
                 self.report(error)
             time.sleep(self._retry_seconds)
 
-    def _add(self, reading: FleetReading, services: Sequence[ServiceRow]) -> None:
+    def _add_services(self, reading: FleetReading, services: Sequence[ServiceRow]) -> None:
         for service in services:
             reading.fleet.put(service)
         screen = self._fleet_screen
@@ -229,7 +229,7 @@ class Cockpit(CockpitProgram):
             self._apply(reading.early)
             self._fleet_screen.update(loading=False)
 
-    def _take(self, changes: Sequence[ChangedService]) -> None:
+    def _on_changes(self, changes: Sequence[ChangedService]) -> None:
         if self._reading:
             self._reading.early += changes
         self._apply(changes)

@@ -118,11 +118,11 @@ def confirm(
 ) -> None:
     """Asks a question, and after a yes carries out the change in the background."""
 
-    def decided(confirmed: bool | None) -> None:
+    def on_decided(confirmed: bool | None) -> None:
         if confirmed:
             cockpit.background(lambda: _carry_out(cockpit, change))
 
-    cockpit.push_screen(ChangeConfirmation(cockpit, question, effect), decided)
+    cockpit.push_screen(ChangeConfirmation(cockpit, question, effect), on_decided)
 
 
 def _carry_out(cockpit: CockpitProgram, change: Callable[[], None]) -> None:

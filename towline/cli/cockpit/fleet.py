@@ -50,29 +50,29 @@ class FleetIndex:
 
     def put(self, service: ServiceRow) -> None:
         """Adds a service, or replaces it."""
-        row = _packed(service)
+        row = _packed_row(service)
         prefix = row[: row.index(_SEPARATOR, row.index(_SEPARATOR) + 1) + 1]
-        block = self._block_of(prefix)
+        block = self._block_index(prefix)
         rows = self._blocks[block].split(_ROW_END) if self._blocks else []
-        place = bisect_left(rows, prefix)
-        if place < len(rows) and rows[place].startswith(prefix):
-            rows[place] = row
+        index = bisect_left(rows, prefix)
+        if index < len(rows) and rows[index].startswith(prefix):
+            rows[index] = row
         else:
-            rows.insert(place, row)
+            rows.insert(index, row)
             self._size += 1
         self._replace(block, rows)
 
     def remove(self, id: str) -> None:
         """Removes a service, if it is there."""
-        end = f"{_SEPARATOR}{id}"
-        for block, text in enumerate(self._blocks):
-            if end not in text:
+        suffix = f"{_SEPARATOR}{id}"
+        for block, block_text in enumerate(self._blocks):
+            if suffix not in block_text:
                 continue
-            rows = text.split(_ROW_END)
-            kept = [row for row in rows if not row.endswith(end)]
-            if len(kept) < len(rows):
-                self._size -= len(rows) - len(kept)
-                self._replace(block, kept)
+            rows = block_text.split(_ROW_END)
+            remaining = [row for row in rows if not row.endswith(suffix)]
+            if len(remaining) < len(rows):
+                self._size -= len(rows) - len(remaining)
+                self._replace(block, remaining)
                 return
 
     def matching(self, text: str = "", *, problems: bool = False) -> "FleetLines":
@@ -83,13 +83,13 @@ class FleetIndex:
         words = text.casefold().replace("/", _SEPARATOR).split()
         if not words and not problems:
             return FleetLines(self._blocks, None)
-        places, before = array("I"), 0
+        indexes, offset = array("I"), 0
         for block in self._blocks:
-            places.extend(before + place for place in _fitting(block, words, problems))
-            before += block.count(_ROW_END) + 1
-        return FleetLines(self._blocks, places)
+            indexes.extend(offset + index for index in _matching_rows(block, words, problems))
+            offset += block.count(_ROW_END) + 1
+        return FleetLines(self._blocks, indexes)
 
-    def _block_of(self, prefix: str) -> int:
+    def _block_index(self, prefix: str) -> int:
         """The block that has a service, or gets it."""
         after = bisect_left(self._blocks, prefix)
         if after < len(self._blocks) and self._blocks[after].startswith(prefix):
@@ -105,43 +105,43 @@ class FleetIndex:
 class FleetLines:
     """Some services of a fleet as of now, unpacked when they are shown."""
 
-    def __init__(self, blocks: Sequence[str], places: Sequence[int] | None) -> None:
-        """`places`: the rows that are shown; None: all."""
+    def __init__(self, blocks: Sequence[str], indexes: Sequence[int] | None) -> None:
+        """`indexes`: the rows that are shown; None: all."""
         self._blocks = tuple(blocks)
         self._starts = [0, *accumulate(block.count(_ROW_END) + 1 for block in blocks)]
-        self._places = places
+        self._indexes = indexes
         self._opened: tuple[int, Sequence[str]] = (-1, ())
 
     def __len__(self) -> int:
-        return self._starts[-1] if self._places is None else len(self._places)
+        return self._starts[-1] if self._indexes is None else len(self._indexes)
 
     def __iter__(self) -> Iterator[FleetLine]:
         return map(self.__getitem__, range(len(self)))
 
-    def __getitem__(self, place: int) -> FleetLine:
-        row = place if self._places is None else self._places[place]
+    def __getitem__(self, index: int) -> FleetLine:
+        row = index if self._indexes is None else self._indexes[index]
         block = bisect_right(self._starts, row) - 1
         if self._opened[0] != block:
             self._opened = block, self._blocks[block].split(_ROW_END)
         return FleetLine(*self._opened[1][row - self._starts[block]].split(_SEPARATOR))
 
 
-def _fitting(block: str, words: Sequence[str], problems: bool) -> Sequence[int]:
-    """Places of the rows of a block that match."""
+def _matching_rows(block: str, words: Sequence[str], problems: bool) -> Sequence[int]:
+    """Indexes of the rows of a block that match."""
     folded = block.casefold()
     if not all(word in folded for word in words):
         return ()
     rows = folded.split(_ROW_END)
-    places: Sequence[int] = range(len(rows))
+    indexes: Sequence[int] = range(len(rows))
     for word in words:
-        places = [place for place in places if word in rows[place]]
-    if problems and places:
+        indexes = [index for index in indexes if word in rows[index]]
+    if problems and indexes:
         states = [row.split(_SEPARATOR, 3)[2].split(" ")[0] for row in block.split(_ROW_END)]
-        places = [place for place in places if states[place] not in FINE]
-    return places
+        indexes = [index for index in indexes if states[index] not in FINE]
+    return indexes
 
 
-def _packed(service: ServiceRow) -> str:
+def _packed_row(service: ServiceRow) -> str:
     """Joins the fields of a service. No field contains the separator, a control character."""
     cluster = service["cluster"]
     fields = (

@@ -46,10 +46,12 @@ class KindScreen(ObjectScreen):
     def read(self) -> None:
         target, cockpit = self._target, self.cockpit
         source = cockpit.source
-        found = cockpit.tried(lambda: source.objects(target.cluster, target.kind, target.namespace))
-        cockpit.post(self._take, found)
+        table = cockpit.read_or_report(
+            lambda: source.objects(target.cluster, target.kind, target.namespace)
+        )
+        cockpit.post(self._show_table, table)
 
-    def _take(self, table: ObjectTable | None) -> None:
+    def _show_table(self, table: ObjectTable | None) -> None:
         if not self.is_attached:
             return
         if table is None:
@@ -71,8 +73,8 @@ class KindScreen(ObjectScreen):
         self._show_summary(*parts)
 
     def _show_summary(self, *parts: str) -> None:
-        place = f" in {self._target.namespace}" if self._target.namespace else ""
-        title = f"{self._target.cluster}: {self._target.kind}{place}"
+        location = f" in {self._target.namespace}" if self._target.namespace else ""
+        title = f"{self._target.cluster}: {self._target.kind}{location}"
         text = escape_controls("  ·  ".join((title, *parts)))
         self.query_one("#summary", Static).update(Text(text))
 
@@ -92,9 +94,9 @@ def _cells(row: TableRow) -> tuple[str, ...]:
 def _columns(table: ObjectTable) -> list[ListColumn]:
     """The first column, the name, gets the rest of the line."""
     widths = [
-        min(_MAX_WIDTH, max([len(title), *(len(row.cells[place]) for row in table.rows)]))
-        for place, title in enumerate(table.columns)
+        min(_MAX_WIDTH, max([len(title), *(len(row.cells[index]) for row in table.rows)]))
+        for index, title in enumerate(table.columns)
     ]
     titles = [escape_controls(title.upper()) for title in table.columns]
-    shown = [ListColumn(title, width) for title, width in zip(titles, widths, strict=True)]
-    return [ListColumn("NAMESPACE", _NAMESPACE_WIDTH), shown[0]._replace(width=0), *shown[1:]]
+    columns = [ListColumn(title, width) for title, width in zip(titles, widths, strict=True)]
+    return [ListColumn("NAMESPACE", _NAMESPACE_WIDTH), columns[0]._replace(width=0), *columns[1:]]

@@ -97,23 +97,23 @@ class LineList(ScrollView, Generic[Item], can_focus=True):
         if y == 0:
             titles = self._line([column.title for column in self.columns], width)
             return _strip([Segment(text, Style(bold=True)) for text in titles], width)
-        place = self.scroll_offset.y + y - 1
-        if place >= len(self.items):
+        index = self.scroll_offset.y + y - 1
+        if index >= len(self.items):
             return Strip.blank(width)
-        cells = self._cells(self.items[place])
-        back = Style(reverse=place == self.cursor and self.has_focus)
+        cells = self._cells(self.items[index])
+        style = Style(reverse=index == self.cursor and self.has_focus)
         segments = [
-            Segment(text, back + Style(color=self._colour(cell)))
+            Segment(text, style + Style(color=self._colour(cell)))
             for text, cell in zip(self._line(cells, width), cells, strict=True)
         ]
-        return _strip(segments, width, back)
+        return _strip(segments, width, style)
 
     def _line(self, cells: Sequence[str], width: int) -> list[str]:
         """Cells, cut or filled up to the widths of their columns."""
         fixed = sum(column.width + len(_GAP) for column in self.columns)
         flexible = sum(not column.width for column in self.columns)
-        rest = max(8, (width - fixed) // flexible) if flexible else 0
-        widths = [column.width or rest for column in self.columns]
+        flexible_width = max(8, (width - fixed) // flexible) if flexible else 0
+        widths = [column.width or flexible_width for column in self.columns]
         return [_fit(cell, size) + _GAP for cell, size in zip(cells, widths, strict=True)]
 
 

@@ -44,8 +44,10 @@ class ActionMenu(ModalScreen[OfferedAction]):
 
     def _option(self, offered: OfferedAction) -> Option:
         name = offered.action.name(self._kind)
-        text = f"{name}: {escape_controls(offered.lack)}" if offered.lack else name
-        return Option(Text(text), id=offered.action.id, disabled=bool(offered.lack))
+        text = (
+            f"{name}: {escape_controls(offered.denial_reason)}" if offered.denial_reason else name
+        )
+        return Option(Text(text), id=offered.action.id, disabled=bool(offered.denial_reason))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._offered[event.option_index])
@@ -67,44 +69,46 @@ class ObjectActions:
 
     def _read(self) -> None:
         cockpit = self._cockpit
-        state = cockpit.tried(lambda: cockpit.source.object_state(self._handle, self._component))
+        state = cockpit.read_or_report(
+            lambda: cockpit.source.object_state(self._handle, self._component)
+        )
         if state is not None:
             cockpit.post(self._show_menu, state)
 
     def _show_menu(self, state: ObjectState) -> None:
-        def chosen(offered: OfferedAction | None) -> None:
+        def on_chosen(offered: OfferedAction | None) -> None:
             if offered is not None:
                 self._begin(state, offered)
 
         if not state.offered:
-            note = f"{self._label} has no actions in its present state."
-            self._cockpit.notify(note, severity="warning", markup=False)
+            message = f"{self._label} has no actions in its present state."
+            self._cockpit.notify(message, severity="warning", markup=False)
             return
         title = f"{self._handle}: {self._label}"
         menu = ActionMenu(title, self._component["kind"], state.offered)
-        self._cockpit.push_screen(menu, chosen)
+        self._cockpit.push_screen(menu, on_chosen)
 
     def _begin(self, state: ObjectState, offered: OfferedAction) -> None:
-        def typed(replicas: str | None) -> None:
+        def on_typed(replicas: str | None) -> None:
             if replicas is None:
                 return
             if replicas.isascii() and replicas.isdecimal() and len(replicas) <= _MAX_DIGITS:
-                self._ask(state, offered, int(replicas))
+                self._confirm(state, offered, int(replicas))
             else:
-                note = f"{replicas!r} is not a number of replicas."
-                self._cockpit.notify(note, severity="warning", markup=False)
+                message = f"{replicas!r} is not a number of replicas."
+                self._cockpit.notify(message, severity="warning", markup=False)
 
         if offered.action.id != "scale":
-            self._ask(state, offered)
+            self._confirm(state, offered)
             return
         present = state.live.get("spec", {}).get("replicas", 1)
-        self._cockpit.push_screen(TextPrompt("Replicas", value=str(present)), typed)
+        self._cockpit.push_screen(TextPrompt("Replicas", value=str(present)), on_typed)
 
-    def _ask(self, state: ObjectState, offered: OfferedAction, replicas: int = 0) -> None:
+    def _confirm(self, state: ObjectState, offered: OfferedAction, replicas: int = 0) -> None:
         action = offered.action
-        end = f" to {replicas}" if action.id == "scale" else ""
+        replicas_text = f" to {replicas}" if action.id == "scale" else ""
         notes = " ".join(notes_of(action, state.live))
-        question = f"{action.name(self._label)} in {self._handle}{end}?\n\n{notes}"
+        question = f"{action.name(self._label)} in {self._handle}{replicas_text}?\n\n{notes}"
         source, handle = self._cockpit.source, self._handle
         confirm(
             *(self._cockpit, question),

@@ -96,17 +96,17 @@ class ObjectScreen(CockpitScreen):
     def action_forward(self) -> None:
         selected = self.selected
         if selected is None or (selected["group"] or "", selected["kind"]) not in _PORT_OWNERS:
-            note = "Select a pod, a workload or a Kubernetes Service to forward its ports."
-            self.notify(note, severity="warning")
+            message = "Select a pod, a workload or a Kubernetes Service to forward its ports."
+            self.notify(message, severity="warning")
             return
 
-        def typed(ports: str | None) -> None:
+        def on_typed(ports: str | None) -> None:
             if ports is not None:
                 target = f"{kind_word(selected)}/{selected['name']}"
                 self._kubectl(selected, "port-forward", target, "--", *ports.split())
 
         title = f"Forward ports of {title_of(selected)} until Ctrl-C"
-        self.app.push_screen(TextPrompt(title, "LOCAL:REMOTE, such as 8080:80"), typed)
+        self.app.push_screen(TextPrompt(title, "LOCAL:REMOTE, such as 8080:80"), on_typed)
 
     def action_object_actions(self) -> None:
         selected = self.selected
@@ -124,12 +124,12 @@ class ObjectScreen(CockpitScreen):
             return None
         return selected
 
-    def _kubectl(self, named: ObjectName, *words: str) -> None:
+    def _kubectl(self, object_name: ObjectName, *words: str) -> None:
         """Gives the terminal to kubectl until it ends."""
-        place = ["-n", named["namespace"]] if named["namespace"] else []
+        namespace_flags = ["-n", object_name["namespace"]] if object_name["namespace"] else []
         try:
             with self.app.suspend():
-                code = self.cockpit.source.kubectl(self._cluster, [*place, *words])
+                code = self.cockpit.source.kubectl(self._cluster, [*namespace_flags, *words])
                 if code:
                     input("Press Enter to return. ")
         except SuspendNotSupported:

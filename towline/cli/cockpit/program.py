@@ -45,7 +45,7 @@ class CockpitProgram(App[None]):
         with suppress(RuntimeError):
             self.call_from_thread(call, *values, **named)
 
-    def tried(self, read: Callable[[], Answer]) -> Answer | None:
+    def read_or_report(self, read: Callable[[], Answer]) -> Answer | None:
         """Returns a result; shows an error and returns None. For work in the background."""
         try:
             return read()
@@ -86,12 +86,12 @@ class CockpitScreen(Screen[None]):
     async def _ask_for_target(self, value: str = "") -> None:
         cluster = self.cluster
 
-        def typed(text: str | None) -> None:
+        def on_typed(text: str | None) -> None:
             if text is not None:
                 self.cockpit.jump(text, cluster)
 
         prompt = TextPrompt("Jump to", HINT, value)
-        await self.app.push_screen(prompt, typed)
+        await self.app.push_screen(prompt, on_typed)
         prompt.take_keys()
 
     @property

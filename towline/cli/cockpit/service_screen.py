@@ -61,8 +61,8 @@ class ServiceScreen(ObjectScreen):
 
     def read(self) -> None:
         cockpit = self.cockpit
-        found = cockpit.tried(lambda: cockpit.source.service(self._line.id))
-        cockpit.post(self._show, found)
+        service = cockpit.read_or_report(lambda: cockpit.source.service(self._line.id))
+        cockpit.post(self._show, service)
 
     def _show(self, service: ServiceDetails | None) -> None:
         if service is None or not self.is_attached:

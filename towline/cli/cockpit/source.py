@@ -38,10 +38,11 @@ _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class OfferedAction(NamedTuple):
-    """An action that fits an object; `lack` says why the user may not run it, empty if allowed."""
+    """An action that applies to an object."""
 
     action: WorkloadAction
-    lack: str
+    denial_reason: str
+    """Reason why the user may not run it. Empty if allowed."""
 
 
 class TableRow(NamedTuple):
@@ -168,26 +169,26 @@ class ControlPlaneFleet:
         ) as subscription:
             yield []
             while True:
-                found = subscription.changes(_READ_SECONDS)
-                yield [change for data in found for change in data.values()]
+                changes = subscription.changes(_READ_SECONDS)
+                yield [change for data in changes for change in data.values()]
 
     def service(self, id: str) -> ServiceDetails:
         return operations.service(self._api, id=id)
 
     def events(self, id: str) -> list[ServiceEvent]:
-        found = operations.service_events(self._api, id)
-        return sorted(found, key=lambda event: event["lastAt"] or "", reverse=True)
+        events = operations.service_events(self._api, id)
+        return sorted(events, key=lambda event: event["lastAt"] or "", reverse=True)
 
     def objects(self, handle: str, kind: str, namespace: str) -> ObjectTable:
         api = KubeApi(self._target, handle, _READ_SECONDS)
-        found = api.kind(kind)
-        return _table(found, api.table(found.path(namespace), limit=_MAX_OBJECTS))
+        resource = api.kind(kind)
+        return _table(resource, api.table(resource.path(namespace), limit=_MAX_OBJECTS))
 
     def manifest(self, handle: str, component: ObjectName) -> str:
         api = KubeApi(self._target, handle, _READ_SECONDS)
         path = _kind(api, component).path(component["namespace"])
-        found = api.get(f"{path}/{quote(component['name'], safe='')}")
-        return load("yaml").safe_dump(_without_noise(found), sort_keys=False, allow_unicode=True)
+        manifest = api.get(f"{path}/{quote(component['name'], safe='')}")
+        return load("yaml").safe_dump(_without_noise(manifest), sort_keys=False, allow_unicode=True)
 
     def log(self, handle: str, namespace: str, pod: str) -> Iterator[str]:
         api = KubeApi(self._target, handle, _FOLLOW_SECONDS)
@@ -203,8 +204,11 @@ class ControlPlaneFleet:
         kind = _kind(api, component)
         path = kind.path(component["namespace"])
         live = api.get(f"{path}/{quote(component['name'], safe='')}")
-        fitting = [action for action in actions_for(component) if action.fits(live)]
-        offered = [OfferedAction(action, _lack(api, component, kind, action)) for action in fitting]
+        applicable = [action for action in actions_for(component) if action.applies(live)]
+        offered = [
+            OfferedAction(action, _denial_reason(api, component, kind, action))
+            for action in applicable
+        ]
         return ObjectState(live, path, offered)
 
     def run_action(
@@ -260,20 +264,20 @@ class ControlPlaneFleet:
 
 
 def _table(kind: Kind, page: JsonObject) -> ObjectTable:
-    shown = [
-        (place, column["name"])
-        for place, column in enumerate(page["columnDefinitions"])
+    columns = [
+        (index, column["name"])
+        for index, column in enumerate(page["columnDefinitions"])
         if not column.get("priority")
     ]
     rows = [
         TableRow(
             _object_name(kind, row["object"]["metadata"]),
-            tuple(str(row["cells"][place]) for place, _ in shown),
+            tuple(str(row["cells"][index]) for index, _ in columns),
         )
         for row in page["rows"] or ()
     ]
     left_out = page["metadata"].get("remainingItemCount", 0)
-    return ObjectTable(tuple(name for _, name in shown), rows, left_out)
+    return ObjectTable(tuple(name for _, name in columns), rows, left_out)
 
 
 def _object_name(kind: Kind, metadata: JsonObject) -> ObjectName:
@@ -294,8 +298,8 @@ def _request_of(
 ) -> tuple[ActionRequest, str]:
     """Request of an action, and its path in the API of the cluster."""
     now = utc_now()
-    given = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
-    request = action.request(state.live, given)
+    action_input = ActionInput(f"{now:%Y-%m-%dT%H:%M:%SZ}", f"{int(now.timestamp()):x}", replicas)
+    request = action.request(state.live, action_input)
     name = quote(state.live["metadata"]["name"], safe="")
     parts = (state.list_path, name, request.subresource)
     if request.creates:
@@ -303,7 +307,7 @@ def _request_of(
     return request, "/".join(filter(None, parts))
 
 
-def _lack(api: KubeApi, component: ObjectName, kind: Kind, action: WorkloadAction) -> str:
+def _denial_reason(api: KubeApi, component: ObjectName, kind: Kind, action: WorkloadAction) -> str:
     """Asks the API server whether the user may run an action; returns the missing permission."""
     resource = action.creates or kind.plural
     attributes = {
@@ -325,14 +329,14 @@ def _lack(api: KubeApi, component: ObjectName, kind: Kind, action: WorkloadActio
     return f"you need the permission {action.verb} {target} in {component['namespace']}"
 
 
-def _without_noise(found: JsonObject) -> JsonObject:
+def _without_noise(manifest: JsonObject) -> JsonObject:
     """Leaves out the managed fields, and the data and annotations of Secrets."""
-    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
-    shown = {**found, "metadata": metadata}
-    if found.get("kind") == "Secret":
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "managedFields"}
+    cleaned = {**manifest, "metadata": metadata}
+    if manifest.get("kind") == "Secret":
         # The annotation of `kubectl apply` repeats the data.
         metadata.pop("annotations", None)
-        for part in ("data", "stringData"):
-            if part in shown:
-                shown[part] = dict.fromkeys(shown[part], "(hidden)")
-    return shown
+        for field in ("data", "stringData"):
+            if field in cleaned:
+                cleaned[field] = dict.fromkeys(cleaned[field], "(hidden)")
+    return cleaned

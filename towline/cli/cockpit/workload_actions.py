@@ -47,7 +47,7 @@ class WorkloadAction:
     """Permission that the user needs in the cluster, as RBAC names it."""
     consequence: str
     request: Callable[[JsonObject, ActionInput], ActionRequest]
-    fits: Callable[[JsonObject], bool] = lambda _: True
+    applies: Callable[[JsonObject], bool] = lambda _: True
     """Reports whether the state of the object allows the action."""
     subresource: str = ""
     creates: str = ""
@@ -75,28 +75,28 @@ def notes_of(action: WorkloadAction, live: JsonObject) -> list[str]:
     notes = [action.consequence]
     if action.sets_spec:
         notes.append("If Git sets the changed field, self-heal can revert the change.")
-    owners = _at(live, "metadata", "ownerReferences") or ()
+    owners = _value_at(live, "metadata", "ownerReferences") or ()
     if action.id == "delete" and not any(owner.get("controller") for owner in owners):
         notes.append("No controller owns this Pod: Kubernetes does not create another one.")
     return notes
 
 
-def _at(document: JsonObject, *keys: str) -> Any:
-    found: Any = document
+def _value_at(document: JsonObject, *keys: str) -> Any:
+    value: Any = document
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
-def _restart(live: JsonObject, given: ActionInput) -> ActionRequest:
+def _restart(live: JsonObject, action_input: ActionInput) -> ActionRequest:
     if live["kind"] == "Rollout":
-        return ActionRequest("PATCH", {"spec": {"restartAt": given.now}})
-    annotations = {"annotations": {_RESTARTED: given.now}}
+        return ActionRequest("PATCH", {"spec": {"restartAt": action_input.now}})
+    annotations = {"annotations": {_RESTARTED: action_input.now}}
     return ActionRequest("PATCH", {"spec": {"template": {"metadata": annotations}}})
 
 
-def _scale(_: JsonObject, given: ActionInput) -> ActionRequest:
-    return ActionRequest("PATCH", {"spec": {"replicas": given.replicas}}, "scale")
+def _scale(_: JsonObject, action_input: ActionInput) -> ActionRequest:
+    return ActionRequest("PATCH", {"spec": {"replicas": action_input.replicas}}, "scale")
 
 
 def _delete(live: JsonObject, _: ActionInput) -> ActionRequest:
@@ -105,18 +105,18 @@ def _delete(live: JsonObject, _: ActionInput) -> ActionRequest:
     return ActionRequest("DELETE", options)
 
 
-def _run(live: JsonObject, given: ActionInput) -> ActionRequest:
-    end = f"-manual-{given.suffix}"
-    metadata, template = live["metadata"], _at(live, "spec", "jobTemplate") or {}
+def _run(live: JsonObject, action_input: ActionInput) -> ActionRequest:
+    suffix = f"-manual-{action_input.suffix}"
+    metadata, template = live["metadata"], _value_at(live, "spec", "jobTemplate") or {}
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}
-    annotations = _at(template, "metadata", "annotations") or {}
+    annotations = _value_at(template, "metadata", "annotations") or {}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": metadata["name"][: _MAX_JOB_NAME - len(end)] + end,
+            "name": metadata["name"][: _MAX_JOB_NAME - len(suffix)] + suffix,
             "namespace": metadata["namespace"],
-            "labels": _at(template, "metadata", "labels") or {},
+            "labels": _value_at(template, "metadata", "labels") or {},
             "annotations": {**annotations, "cronjob.kubernetes.io/instantiate": "manual"},
             "ownerReferences": [{**owner, "name": metadata["name"], "uid": metadata["uid"]}],
         },
@@ -127,10 +127,10 @@ def _run(live: JsonObject, given: ActionInput) -> ActionRequest:
 
 def _promote(live: JsonObject, _: ActionInput) -> ActionRequest:
     """Continues a paused rollout, or skips its step, as kubectl-argo-rollouts does."""
-    steps = len(_at(live, "spec", "strategy", "canary", "steps") or ())
-    index = _at(live, "status", "currentStepIndex")
+    steps = len(_value_at(live, "spec", "strategy", "canary", "steps") or ())
+    index = _value_at(live, "status", "currentStepIndex")
     status: JsonObject = {}
-    if _at(live, "status", "pauseConditions"):
+    if _value_at(live, "status", "pauseConditions"):
         status["pauseConditions"] = None
     elif index is not None and index < steps:
         status["currentStepIndex"] = index + 1
@@ -140,12 +140,12 @@ def _promote(live: JsonObject, _: ActionInput) -> ActionRequest:
 
 
 def _is_updating(live: JsonObject) -> bool:
-    current = _at(live, "status", "currentPodHash")
-    return current is not None and current != _at(live, "status", "stableRS")
+    current = _value_at(live, "status", "currentPodHash")
+    return current is not None and current != _value_at(live, "status", "stableRS")
 
 
 def _is_aborted(live: JsonObject) -> bool:
-    return _at(live, "status", "abort") is True
+    return _value_at(live, "status", "abort") is True
 
 
 def _setter(
@@ -156,7 +156,7 @@ def _setter(
     return WorkloadAction(
         *(id, title, kinds, "patch", consequence),
         lambda _, __: ActionRequest("PATCH", body),
-        lambda live: bool(_at(live, "spec", field)) is not value,
+        lambda live: bool(_value_at(live, "spec", field)) is not value,
     )
 
 
@@ -165,11 +165,11 @@ def _decision(
     title: str,
     consequence: str,
     request: Callable[[JsonObject, ActionInput], ActionRequest],
-    fits: Callable[[JsonObject], bool],
+    applies: Callable[[JsonObject], bool],
 ) -> WorkloadAction:
     """Action that sets fields of the status of an Argo rollout."""
     return WorkloadAction(
-        *(id, title, _ROLLOUT, "patch", consequence, request, fits),
+        *(id, title, _ROLLOUT, "patch", consequence, request, applies),
         subresource="status",
         sets_spec=False,
     )

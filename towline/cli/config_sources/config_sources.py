@@ -193,12 +193,12 @@ def update_source(
       towline config-sources update fleet --drift heal --interval 120
     """
     api = connect(context)
-    found, attributes = _find(api, name), options.attributes()
+    source, attributes = _find(api, name), options.attributes()
     if repository:
         attributes["repositoryId"] = find_folder_repository(api, repository)
     if options.service_account:
         attributes["serviceAccountId"] = find_user(api, options.service_account)["id"]
-    row = operations.update_configuration_source(api, found["id"], attributes)
+    row = operations.update_configuration_source(api, source["id"], attributes)
     show(row, COLUMNS, output, "name")
 
 
@@ -213,11 +213,11 @@ def plan(context: typer.Context, name: Name) -> None:
       towline config-sources plan fleet
     """
     api = connect(context)
-    found = operations.configuration_source_plan(api, _find(api, name)["id"])
-    _print_plan(found)
-    if found["problems"]:
+    source = operations.configuration_source_plan(api, _find(api, name)["id"])
+    _print_plan(source)
+    if source["problems"]:
         raise typer.Exit(1)
-    if found["plan"]:
+    if source["plan"]:
         raise typer.Exit(FOUND)
 
 
@@ -258,13 +258,13 @@ def approve(
       towline config-sources approve fleet
     """
     api = connect(context)
-    found = _find(api, name)
-    if not found["planDigest"] or found["result"] != "AWAITING_APPROVAL":
+    source = _find(api, name)
+    if not source["planDigest"] or source["result"] != "AWAITING_APPROVAL":
         raise Conflict(f"no plan of configuration source {name} waits for an approval")
     if digest is None:
-        _print_plan(operations.configuration_source_plan(api, found["id"]))
+        _print_plan(operations.configuration_source_plan(api, source["id"]))
         confirm_approval(f"the plan of configuration source {name}", yes=yes)
-    row = operations.approve_configuration_source(api, found["id"], digest or found["planDigest"])
+    row = operations.approve_configuration_source(api, source["id"], digest or source["planDigest"])
     show(row, COLUMNS, output, "name")
 
 
@@ -323,11 +323,11 @@ def _find(api: GraphQLApi, name: str) -> ConfigurationSource:
 
 def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
     """Returns the ID of a service account, which is created with a role if it is missing."""
-    found = found_or_none(lambda: access.user(api, email))
-    if found is not None:
+    user = found_or_none(lambda: access.user(api, email))
+    if user is not None:
         if role is not None:
             say(f"service account {email} exists already, and keeps its roles")
-        return found["id"]
+        return user["id"]
     local, _, domain = email.partition("@")
     if role is None or domain != _DOMAIN:
         raise Invalid(
@@ -335,19 +335,19 @@ def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
             f"account NAME@{_DOMAIN}",
             field="--service-account",
         )
-    made = access.create_service_account(api, {"name": local})
+    account = access.create_service_account(api, {"name": local})
     access.upsert_user(api, {"email": email, "role": role.name})
     say(f"created service account {email} with role {role.name.lower()}")
-    return made["id"]
+    return account["id"]
 
 
 def _repository(api: GraphQLApi, attributes: "GitAttributes") -> str:
-    found = found_or_none(lambda: find_folder_repository(api, attributes["url"]))
-    if found is not None:
-        return found
-    made = repositories.create_repository(api, attributes)
+    existing = found_or_none(lambda: find_folder_repository(api, attributes["url"]))
+    if existing is not None:
+        return existing
+    created = repositories.create_repository(api, attributes)
     say(f"added repository {attributes['url']}")
-    return made["id"]
+    return created["id"]
 
 
 def _print_plan(source: SourcePlan) -> None:
@@ -360,8 +360,8 @@ def _print_plan(source: SourcePlan) -> None:
         say(source["message"])
 
 
-def _choice(given: str | None, option: str, *allowed: str) -> str | None:
+def _choice(value: str | None, option: str, *allowed: str) -> str | None:
     """Returns the name of a value in the API."""
-    if given is None or given.upper() in allowed:
-        return given.upper() if given else None
-    raise Invalid(f"{given!r} is not one of {', '.join(allowed).lower()}", field=option)
+    if value is None or value.upper() in allowed:
+        return value.upper() if value else None
+    raise Invalid(f"{value!r} is not one of {', '.join(allowed).lower()}", field=option)

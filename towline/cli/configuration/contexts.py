@@ -70,6 +70,6 @@ def _check_known(contexts: SavedContexts, name: str) -> None:
     """Raises Invalid, with the known contexts, if `name` is not one of them."""
     if name in contexts.targets:
         return
-    known = ", ".join(sorted(contexts.targets)) or "none"
-    which = f"unknown context {name!r}" if name else "no current context"
-    raise Invalid(f"{which}; choose one of {known}, or run `towline login URL`")
+    names = ", ".join(sorted(contexts.targets)) or "none"
+    problem = f"unknown context {name!r}" if name else "no current context"
+    raise Invalid(f"{problem}; choose one of {names}, or run `towline login URL`")

@@ -163,14 +163,14 @@ def upgrade_agents(
         --image registry.example.org/towline:0.2.0 --exclude eu-old
     """
     api = connect(context)
-    asked = operations.upgrade_agents(
+    upgraded = operations.upgrade_agents(
         api,
         find_group(api, name)["id"],
         version,
         image,
         without=[find_cluster(api, name)["id"] for name in without or ()],
     )
-    show(asked, UPGRADED, output, "handle")
+    show(upgraded, UPGRADED, output, "handle")
 
 
 @app.command("delete")

@@ -148,14 +148,14 @@ def create_global(
     if options.repo:
         attributes["template"] = options.template(api, name, options.repo)
     source = find_service(api, options.service)["id"] if options.service else None
-    made = operations.create_global_service(api, attributes, service_id=source)
-    show(made, COLUMNS, output, "name")
-    say(_reach(api, made, options.tag or ()))
+    created = operations.create_global_service(api, attributes, service_id=source)
+    show(created, COLUMNS, output, "name")
+    say(_describe_selection(api, created, options.tag or ()))
 
 
-def _reach(api: GraphQLApi, made: GlobalService, tags: Sequence[str]) -> str:
+def _describe_selection(api: GraphQLApi, global_service: GlobalService, tags: Sequence[str]) -> str:
     """Describes which clusters a new global service selects."""
-    rows = operations.global_service_clusters(api, made["id"])
+    rows = operations.global_service_clusters(api, global_service["id"])
     clusters = [row["cluster"]["handle"] for row in rows]
     if not clusters:
         where = f"has the tags {', '.join(tags)}" if tags else "is registered"
@@ -231,13 +231,15 @@ def override(
       towline globals override monitoring --cluster edge-1
     """
     api = connect(context)
-    found = find_global_service(api, name)
-    git = found["template"]["git"] if found["template"] else None
-    attributes, place = options.attributes(git), find_cluster(api, cluster)
-    handle = place["handle"]
-    changed = operations.override_global_service(api, found["id"], place["id"], attributes)
+    global_service = find_global_service(api, name)
+    git = global_service["template"]["git"] if global_service["template"] else None
+    attributes, overridden = options.attributes(git), find_cluster(api, cluster)
+    handle = overridden["handle"]
+    changed = operations.override_global_service(
+        api, global_service["id"], overridden["id"], attributes
+    )
     show(changed, CLUSTERS, output, "id")
-    services = operations.global_service_services(api, found["id"])
+    services = operations.global_service_services(api, global_service["id"])
     handles = {service["cluster"]["handle"] for service in services if service["cluster"]}
     if attributes and handle not in handles:
         say(f"{name} has no service in {handle} now; the override counts once it selects {handle}")
@@ -276,5 +278,7 @@ def delete(
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = find_global_service(api, name)
-    return deleted_services(found, operations.global_service_services(api, found["id"]))
+    global_service = find_global_service(api, name)
+    return deleted_services(
+        global_service, operations.global_service_services(api, global_service["id"])
+    )

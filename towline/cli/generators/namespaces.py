@@ -76,5 +76,5 @@ def delete(
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = find_namespace(api, name)
-    return deleted_services(found, operations.namespace_services(api, found["id"]))
+    namespace = find_namespace(api, name)
+    return deleted_services(namespace, operations.namespace_services(api, namespace["id"]))

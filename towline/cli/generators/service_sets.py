@@ -123,5 +123,5 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
 
 def _services(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
-    found = find_service_set(api, name)
-    return deleted_services(found, operations.service_set_services(api, found["id"]))
+    service_set = find_service_set(api, name)
+    return deleted_services(service_set, operations.service_set_services(api, service_set["id"]))

@@ -31,10 +31,12 @@ def label(
       towline label cluster eu-1 owner=platform
     """
     api = connect(context)
-    found = json.loads(operations.manifest(api, kind=kind, name=name))
-    found["metadata"]["labels"] = changed(found["metadata"].get("labels", {}), labels)
+    manifest = json.loads(operations.manifest(api, kind=kind, name=name))
+    manifest["metadata"]["labels"] = apply_label_changes(
+        manifest["metadata"].get("labels", {}), labels
+    )
     # Without a spec, the apply changes no field of another manager.
-    document = {key: value for key, value in found.items() if key != "spec"}
+    document = {key: value for key, value in manifest.items() if key != "spec"}
     plan = operations.apply_manifests(
         api,
         [{"file": "labels", "content": json.dumps(document)}],
@@ -42,19 +44,19 @@ def label(
     )
     if plan["problems"]:
         raise Invalid("\n".join(problem_lines(plan["problems"])))
-    shown = ",".join(f"{key}={value}" for key, value in found["metadata"]["labels"].items())
-    say(f"labels of {found['kind']} {name}: {shown or 'none'}")
+    label_text = ",".join(f"{key}={value}" for key, value in manifest["metadata"]["labels"].items())
+    say(f"labels of {manifest['kind']} {name}: {label_text or 'none'}")
 
 
-def changed(labels: Mapping[str, str], words: Iterable[str]) -> dict[str, str]:
+def apply_label_changes(labels: Mapping[str, str], arguments: Iterable[str]) -> dict[str, str]:
     """Returns labels after changes such as `team=shop` and `tier-`. Raises Invalid."""
-    after = dict(labels)
-    for word in words:
-        key, equals, value = word.partition("=")
+    result = dict(labels)
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
         if equals and key:
-            after[key] = value
-        elif word.endswith("-") and len(word) > 1:
-            after.pop(word[:-1], None)
+            result[key] = value
+        elif argument.endswith("-") and len(argument) > 1:
+            result.pop(argument[:-1], None)
         else:
-            raise Invalid(f"{word!r} is neither NAME=VALUE nor NAME-", field="labels")
-    return dict(sorted(after.items()))
+            raise Invalid(f"{argument!r} is neither NAME=VALUE nor NAME-", field="labels")
+    return dict(sorted(result.items()))

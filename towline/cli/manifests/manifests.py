@@ -13,7 +13,7 @@ from core.manifest_files import is_manifest
 from towline.cli.manifests import generated as operations
 from towline.cli.manifests.generated import Plan
 from towline.cli.manifests.plans import print_items, problem_lines
-from towline.cli.manifests.values import SECRET, no_value, with_values
+from towline.cli.manifests.values import SECRET, fill_secret_values, no_value
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.session import connect
@@ -62,7 +62,7 @@ def apply(
     api = connect(context)
     plan = operations.apply_manifests(
         api,
-        with_values(api, read_sources(file)),
+        fill_secret_values(api, read_sources(file)),
         options={
             "manager": manager,
             "dryRun": dry_run,
@@ -86,7 +86,7 @@ def diff(
     api = connect(context)
     plan = operations.apply_manifests(
         api,
-        with_values(api, read_sources(file)),
+        fill_secret_values(api, read_sources(file)),
         options={"manager": manager, "dryRun": True, "force": force},
     )
     _print_plan(plan, dry_run=True, changes_only=True)
@@ -102,7 +102,7 @@ def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Ye
       towline delete -f old-services.yaml --dry-run
     """
     api = connect(context)
-    sources = with_values(api, read_sources(file), read=no_value)
+    sources = fill_secret_values(api, read_sources(file), read=no_value)
 
     def deletions() -> Iterator[str]:
         plan = operations.delete_manifests(api, sources, dry_run=True)
@@ -165,19 +165,19 @@ def explain(
     """
     kind, *keys = path.split(".")
     schema = json.loads(operations.manifest_schema(connect(context), kind))
-    found, title, shared = schema, schema["title"], schema.get("$defs", {})
+    field_schema, title, shared = schema, schema["title"], schema.get("$defs", {})
     for key in keys:
-        properties = _inner(found, shared).get("properties", {})
+        properties = _object_schema(field_schema, shared).get("properties", {})
         if key not in properties:
             raise NotFound(f"{title} has no field {key!r}; use one of {', '.join(properties)}")
-        found, title = properties[key], f"{title}.{key}"
-    print("\n".join(_explanation(title, found, shared)))
+        field_schema, title = properties[key], f"{title}.{key}"
+    print("\n".join(_explanation(title, field_schema, shared)))
 
 
 def read_sources(paths: list[Path]) -> list["ManifestSource"]:
     """Reads files, and all manifests under folders. Invalid: one has no document, or is too
     large."""
-    found: list[ManifestSource] = []
+    sources: list[ManifestSource] = []
     for path in paths:
         files: list[ManifestSource] = [
             {"file": str(file), "content": read_text(file, "--file", limit=MAX_BYTES)}
@@ -185,8 +185,8 @@ def read_sources(paths: list[Path]) -> list["ManifestSource"]:
         ]
         if not any(map(_has_document, files)):
             raise Invalid(f"{path} contains no manifests", field="--file")
-        found += files
-    return found
+        sources += files
+    return sources
 
 
 def _has_document(source: "ManifestSource") -> bool:
@@ -215,12 +215,12 @@ def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> Non
         raise Invalid("\n".join(["nothing was done:", *problem_lines(plan["problems"])]))
 
 
-def _inner(schema: JsonObject, shared: JsonObject) -> JsonObject:
+def _object_schema(schema: JsonObject, shared: JsonObject) -> JsonObject:
     """Returns the schema of the fields below: that of a list is that of its items."""
     if schema.get("type") == "array":
-        return _inner(schema["items"], shared)
+        return _object_schema(schema["items"], shared)
     if "$ref" in schema:
-        return _inner(shared[schema["$ref"].rpartition("/")[2]], shared)
+        return _object_schema(shared[schema["$ref"].rpartition("/")[2]], shared)
     if "oneOf" in schema:
         merged: JsonObject = {}
         for option in schema["oneOf"]:
@@ -229,27 +229,27 @@ def _inner(schema: JsonObject, shared: JsonObject) -> JsonObject:
     return schema
 
 
-def _explanation(title: str, found: JsonObject, shared: JsonObject) -> Iterator[str]:
-    yield f"{title} <{_type(found)}>"
-    if found.get("description"):
-        yield f"  {found['description']}"
-    if "enum" in found:
-        yield f"  One of {', '.join(found['enum'])}."
-    inner = _inner(found, shared)
-    if inner.get("properties"):
+def _explanation(title: str, schema: JsonObject, shared: JsonObject) -> Iterator[str]:
+    yield f"{title} <{_type_name(schema)}>"
+    if schema.get("description"):
+        yield f"  {schema['description']}"
+    if "enum" in schema:
+        yield f"  One of {', '.join(schema['enum'])}."
+    object_schema = _object_schema(schema, shared)
+    if object_schema.get("properties"):
         yield "\nFields:"
-        for name, field in inner["properties"].items():
-            needed = ", required" if name in inner.get("required", ()) else ""
-            yield f"  {name} <{_type(field)}{needed}>"
+        for name, field in object_schema["properties"].items():
+            needed = ", required" if name in object_schema.get("required", ()) else ""
+            yield f"  {name} <{_type_name(field)}{needed}>"
             if field.get("description"):
                 yield f"    {field['description']}"
 
 
-def _type(found: JsonObject) -> str:
-    if found.get("type") == "array":
-        return f"[]{_type(found['items'])}"
-    if "const" in found:
-        return json.dumps(found["const"])
-    if str(found.get("$ref", "")).endswith(f"/{SECRET}"):
+def _type_name(schema: JsonObject) -> str:
+    if schema.get("type") == "array":
+        return f"[]{_type_name(schema['items'])}"
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if str(schema.get("$ref", "")).endswith(f"/{SECRET}"):
         return "secret text"
-    return str(found.get("type", "object" if "oneOf" in found or "$ref" in found else "any"))
+    return str(schema.get("type", "object" if "oneOf" in schema or "$ref" in schema else "any"))

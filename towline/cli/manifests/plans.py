@@ -28,10 +28,10 @@ def print_items(items: Sequence[PlanItem], *, applied: bool) -> None:
 
 def problem_lines(problems: Sequence[PlanProblem]) -> list[str]:
     """Returns one line for each problem, with file and line."""
-    return [_problem(problem) for problem in problems]
+    return [_problem_line(problem) for problem in problems]
 
 
-def _problem(problem: PlanProblem) -> str:
-    place = f"{problem['file']}:{problem['line']}: " if problem["file"] else ""
-    what = " ".join(part for part in (problem["document"], problem["field"]) if part)
-    return f"  {place}{what}{': ' if what else ''}{problem['message']}"
+def _problem_line(problem: PlanProblem) -> str:
+    location = f"{problem['file']}:{problem['line']}: " if problem["file"] else ""
+    subject = " ".join(name for name in (problem["document"], problem["field"]) if name)
+    return f"  {location}{subject}{': ' if subject else ''}{problem['message']}"

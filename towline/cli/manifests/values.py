@@ -61,14 +61,14 @@ ReadValue = Callable[[Path, str, str], str]
 """Returns a value: arguments are the manifest, `env` or `file`, and the name."""
 
 
-def with_values(
+def fill_secret_values(
     api: GraphQLApi, sources: list["ManifestSource"], *, read: ReadValue | None = None
 ) -> list["ManifestSource"]:
     """Returns the files with the values of secrets. Invalid: a variable or a file is missing."""
 
     schema = schemas_of(api)
     return [
-        {**source, "content": _resolved(source, schema, read or value_of)} for source in sources
+        {**source, "content": _fill_secrets(source, schema, read or value_of)} for source in sources
     ]
 
 
@@ -100,27 +100,27 @@ def no_value(_manifest: Path, _kind: str, _name: str) -> str:
     return ""
 
 
-def _resolved(source: "ManifestSource", schema: ReadSchema, read: ReadValue) -> str:
+def _fill_secrets(source: "ManifestSource", schema: ReadSchema, read: ReadValue) -> str:
     content, file = source["content"].removeprefix("\ufeff"), Path(source["file"])
     if "env" not in content and "file" not in content:
         return content
-    found = [
+    replacements = [
         (secret.node, partial(_read, read, file, secret.node))
         for secret in secrets_in(content, schema)
         if secret.node.id == "mapping" and not is_sealed(secret.node)
     ]
-    return with_texts(file, content, found)
+    return replace_nodes(file, content, replacements)
 
 
 def _read(read: ReadValue, manifest: Path, node: YamlNode) -> str:
     return read(manifest, *_source_of(node))
 
 
-def with_texts(
-    file: Path, content: str, found: Iterable[tuple[YamlNode, Callable[[], JsonValue]]]
+def replace_nodes(
+    file: Path, content: str, replacements: Iterable[tuple[YamlNode, Callable[[], JsonValue]]]
 ) -> str:
     """Returns a file in which the values of nodes are replaced. Invalid: names the line."""
-    by_start = {node.start_mark.index: (node, value) for node, value in found}
+    by_start = {node.start_mark.index: (node, value) for node, value in replacements}
     pieces, end = [], len(content)
     for start in sorted(by_start, reverse=True):
         node, value = by_start[start]
@@ -130,7 +130,7 @@ def with_texts(
             line = node.start_mark.line + 1
             raise Invalid(f"{file}:{line}: {error.message}", field="--file") from None
         stop = node.end_mark.index
-        pieces += [content[stop:end], _written(text, content[start:stop])]
+        pieces += [content[stop:end], _encode_value(text, content[start:stop])]
         end = start
     return "".join(reversed([*pieces, content[:end]]))
 
@@ -145,13 +145,15 @@ def secrets_in(content: str, schema: ReadSchema) -> Iterator[SecretNode]:
         return
     for document in documents:
         kind = scalar_in(document, "kind")
-        found = schema(kind) if kind else None
-        if found is not None:
-            yield from _Walk(document, found.get("$defs", {})).secrets(document, found)
+        kind_schema = schema(kind) if kind else None
+        if kind_schema is not None:
+            yield from _SecretFinder(document, kind_schema.get("$defs", {})).secrets(
+                document, kind_schema
+            )
 
 
 @dataclass(frozen=True)
-class _Walk:
+class _SecretFinder:
     """Finds the secrets of a document."""
 
     document: YamlNode
@@ -168,9 +170,9 @@ class _Walk:
         if name == SECRET:
             yield SecretNode(node, self.document, path[1:], destination)
         elif len(path) <= MAX_DEPTH:
-            yield from self._inside(node, self.shared.get(name, schema), path, destination)
+            yield from self._secrets_inside(node, self.shared.get(name, schema), path, destination)
 
-    def _inside(
+    def _secrets_inside(
         self,
         node: YamlNode,
         schema: JsonObject,
@@ -183,19 +185,21 @@ class _Walk:
                 yield from self.secrets(item, schema["items"], inner)
         if node.id != "mapping":
             return
-        schema = _option(schema, node)
+        schema = _plugin_schema(schema, node)
         properties: Mapping[str, JsonObject] = schema.get("properties", {})
         public = destination
         if properties:
             fields = _fields_of(node)
-            named = {key for key, inner in properties.items() if inner.get("x-destination")}
-            destination = {key: fields[key] for key in named & fields.keys()}
+            destination_fields = {
+                key for key, inner in properties.items() if inner.get("x-destination")
+            }
+            destination = {key: fields[key] for key in destination_fields & fields.keys()}
             # A secret destination cannot belong to itself.
             public = {k: v for k, v in destination.items() if not _is_secret(properties[k])}
-        others = schema.get("additionalProperties")
+        additional = schema.get("additionalProperties")
         for key, value in node.value:
             inner = properties.get(key.value) if key.id == "scalar" else None
-            inner = inner or (others if isinstance(others, dict) else None)
+            inner = inner or (additional if isinstance(additional, dict) else None)
             if inner is not None:
                 receivers = public if key.value in destination else destination
                 yield from self.secrets(value, inner, (*path, key.value), receivers)
@@ -205,16 +209,16 @@ def _is_secret(schema: JsonObject) -> bool:
     return str(schema.get("$ref", "")).endswith(f"/{SECRET}")
 
 
-def _option(schema: JsonObject, node: YamlNode) -> JsonObject:
+def _plugin_schema(schema: JsonObject, node: YamlNode) -> JsonObject:
     """Returns the schema of a plug-in by the kind that the object names."""
     kind = scalar_in(node, "kind")
     options: list[JsonObject] = schema.get("oneOf", [])
-    found = (
+    matching = (
         option
         for option in options
         if option.get("properties", {}).get("kind", {}).get("const") == kind
     )
-    return next(found, schema)
+    return next(matching, schema)
 
 
 def scalar_in(node: YamlNode | None, *path: str) -> str:
@@ -255,12 +259,12 @@ def _source_of(node: YamlNode) -> tuple[str, str]:
     return pairs[0]
 
 
-def _written(value: JsonValue, before: str) -> str:
+def _encode_value(value: JsonValue, source: str) -> str:
     """Returns a text in quotes, or an object, with as many lines as the value before."""
     yaml = load("yaml")
     style = '"' if isinstance(value, str) else None
     quoted = yaml.safe_dump(
         value, default_style=style, default_flow_style=True, width=sys.maxsize
     ).rstrip("\n")
-    _, newline, indent = before.rpartition("\n")
-    return quoted + "\n" * before.count("\n") + (indent if newline and not indent.strip() else "")
+    _, newline, indent = source.rpartition("\n")
+    return quoted + "\n" * source.count("\n") + (indent if newline and not indent.strip() else "")

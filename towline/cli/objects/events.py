@@ -39,7 +39,7 @@ def events(
       towline events prod-eu/web --warnings
     """
     api = connect(context)
-    found = operations.service_events(api, find_service(api, service)["id"])
-    rows = [row for row in found if not warnings or row["type"] == "Warning"]
+    service_events = operations.service_events(api, find_service(api, service)["id"])
+    rows = [row for row in service_events if not warnings or row["type"] == "Warning"]
     rows.sort(key=lambda row: row["lastAt"] or "")
     show(rows, _COLUMNS, output, "name")

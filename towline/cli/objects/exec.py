@@ -44,12 +44,14 @@ def execute(
       towline exec prod-eu/web -- sh
     """
     kubectl = find_kubectl()
-    handle, chosen = pod_of_service(context, service, pod)
+    handle, target = pod_of_service(context, service, pod)
     flags = ["-it"] if sys.stdin.isatty() and sys.stdout.isatty() else ["-i"]
     flags += ["-c", container] if container else []
-    words = ["-n", chosen["namespace"] or "default", "exec", *flags, chosen["name"]]
+    arguments = ["-n", target["namespace"] or "default", "exec", *flags, target["name"]]
     flagged = global_flags(context).config
-    code = run_kubectl(kubectl, selected_target(context), flagged, handle, [*words, "--", *command])
+    code = run_kubectl(
+        kubectl, selected_target(context), flagged, handle, [*arguments, "--", *command]
+    )
     raise typer.Exit(code)
 
 
@@ -57,12 +59,13 @@ def pod_of_service(
     context: typer.Context, service: str, pod: str | None
 ) -> tuple[str, ServiceDetailsComponents]:
     """Finds a pod of a service, says which, and returns its cluster and the pod."""
-    found = find_service(connect(context), service)
-    if found["cluster"] is None:
+    row = find_service(connect(context), service)
+    if row["cluster"] is None:
         raise Invalid(f"service {service} has no cluster")
-    chosen, handle = pod_of(service, found["components"], pod), found["cluster"]["handle"]
-    say(f"pod {chosen['namespace']}/{chosen['name']} of {handle}")
-    return handle, chosen
+    chosen_pod = pod_of(service, row["components"], pod)
+    handle = row["cluster"]["handle"]
+    say(f"pod {chosen_pod['namespace']}/{chosen_pod['name']} of {handle}")
+    return handle, chosen_pod
 
 
 def find_kubectl() -> str:
@@ -93,11 +96,11 @@ def run_kubectl(
 def _interrupts_left_to_programs() -> Generator[None]:
     """Lets Ctrl-C end the program in the foreground only, as a shell does."""
     # Programs inherit a signal that is ignored, but no handler.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def pod_of(

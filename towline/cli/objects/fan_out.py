@@ -28,7 +28,7 @@ def ask_all(
     for handle in handles:
         waiting.put(handle)
 
-    def work() -> None:
+    def ask_until_empty() -> None:
         while True:
             try:
                 handle = waiting.get_nowait()
@@ -42,20 +42,20 @@ def ask_all(
                 done.put((handle, TowlineError(f"unexpected answer: {error!r}")))
 
     for _ in range(min(_AT_A_TIME, len(handles))):
-        threading.Thread(target=work, daemon=True).start()
-    return _collected(handles, done, seconds)
+        threading.Thread(target=ask_until_empty, daemon=True).start()
+    return _collect(handles, done, seconds)
 
 
-def _collected(
+def _collect(
     handles: Sequence[str], done: "Queue[tuple[str, Found | TowlineError]]", seconds: float
 ) -> FleetAnswers[Found]:
     clock = SystemClock()
-    end = clock.monotonic() + seconds
+    deadline = clock.monotonic() + seconds
     found: dict[str, Found] = {}
     problems: dict[str, TowlineError] = {}
     while len(found) + len(problems) < len(handles):
         try:
-            handle, answer = done.get(timeout=max(0.0, end - clock.monotonic()))
+            handle, answer = done.get(timeout=max(0.0, deadline - clock.monotonic()))
         except Empty:
             break
         if isinstance(answer, TowlineError):

@@ -81,34 +81,34 @@ def get(
     if objects.namespace and objects.every_namespace:
         raise Invalid("use either --namespace or --all-namespaces")
     kind, name = _kind_and_name(kind, name)
-    if not (fleet.cluster or fleet.every_cluster) and (hint := _own_list(kind)):
+    if not (fleet.cluster or fleet.every_cluster) and (hint := _list_hint(kind)):
         raise Invalid(f"{_NO_CLUSTERS}{hint}")
-    handles = chosen(context, fleet)
+    handles = selected_clusters(context, fleet)
     fields = (objects.field_selector, f"metadata.name={name}" if name else None)
-    asked = {
+    parameters = {
         "labelSelector": objects.selector,
         "fieldSelector": ",".join(filter(None, fields)),
     }
-    given = {key: value for key, value in asked.items() if value}
+    query = {key: value for key, value in parameters.items() if value}
     target, limit = selected_target(context), seconds(fleet.timeout, "--timeout")
     is_table = output.is_table
 
     def ask(handle: str) -> JsonObject:
         api = load("towline.kube_api").KubeApi(target, handle, limit)
         path = api.kind(kind).path(objects.namespace)
-        return (api.table if is_table else api.get)(path, **given)
+        return (api.table if is_table else api.get)(path, **query)
 
     answers = ask_all(handles, ask, limit)
     if not answers.found:
-        report(answers)
+        report_problems(answers)
     if is_table:
         rows = [row for handle, page in answers.found.items() for row in _rows(handle, page)]
         show(rows, _columns(answers, output), output, "name")
     else:
         items = [item for handle, page in answers.found.items() for item in _items(handle, page)]
-        found = items[0] if name and len(items) == 1 else items
-        show(found, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
-    report(answers)
+        result = items[0] if name and len(items) == 1 else items
+        show(result, (), output, lambda row: f"{row['cluster']}/{row['metadata']['name']}")
+    report_problems(answers)
     if name and not any(page.get("rows") or page.get("items") for page in answers.found.values()):
         raise NotFound(f"could not find {kind} {name}")
 
@@ -121,7 +121,7 @@ def _kind_and_name(kind: str, name: str | None) -> tuple[str, str | None]:
     return kind, joined or name
 
 
-def _own_list(kind: str) -> str:
+def _list_hint(kind: str) -> str:
     """Hint to the command that lists resources of Towline with the name of this kind."""
     plural = f"{kind.lower().removesuffix('s')}s"
     groups = known_commands()["commands"]
@@ -130,7 +130,7 @@ def _own_list(kind: str) -> str:
     return f"; `towline {plural} list` lists the {plural} of Towline"
 
 
-def chosen(context: typer.Context, fleet: FleetOptions) -> list[str]:
+def selected_clusters(context: typer.Context, fleet: FleetOptions) -> list[str]:
     """Handles of the given clusters, or of all. Invalid: neither, or both."""
     if bool(fleet.cluster) is fleet.every_cluster:
         raise Invalid(_NO_CLUSTERS)
@@ -139,7 +139,7 @@ def chosen(context: typer.Context, fleet: FleetOptions) -> list[str]:
     return [row["handle"] for row in cluster_operations.clusters(connect(context))]
 
 
-def report(answers: FleetAnswers[Any]) -> None:
+def report_problems(answers: FleetAnswers[Any]) -> None:
     """Names the clusters without an answer, and ends the command with exit code 8.
 
     Raises the error of a cluster that was asked alone.
@@ -148,8 +148,8 @@ def report(answers: FleetAnswers[Any]) -> None:
         return
     if not answers.found and len(answers.problems) == 1:
         raise next(iter(answers.problems.values()))
-    asked = len(answers.found) + len(answers.problems)
-    say(colour(f"partial: {len(answers.found)} of {asked} clusters answered", "yellow"))
+    total = len(answers.found) + len(answers.problems)
+    say(colour(f"partial: {len(answers.found)} of {total} clusters answered", "yellow"))
     for handle, problem in answers.problems.items():
         say(f"  {handle}: {problem.message}")
     raise typer.Exit(PARTIAL)
@@ -162,12 +162,12 @@ def _rows(handle: str, page: JsonObject) -> list[JsonObject]:
     for row in page["rows"]:
         metadata = row["object"]["metadata"]
         cells = dict(zip(names, row["cells"], strict=True))
-        place = {
+        location = {
             "cluster": handle,
             "namespace": metadata.get("namespace"),
             "name": metadata["name"],
         }
-        rows.append({**place, "cells": cells})
+        rows.append({**location, "cells": cells})
     return rows
 
 
@@ -178,10 +178,10 @@ def _columns(answers: FleetAnswers[JsonObject], output: Format) -> list[Column[A
         for column in page["columnDefinitions"]:
             if output == Format.WIDE or not column.get("priority"):
                 names.setdefault(column["name"])
-    shown: list[Column[Any]] = [Column("CLUSTER", lambda row: row["cluster"])]
+    columns: list[Column[Any]] = [Column("CLUSTER", lambda row: row["cluster"])]
     if any(row["object"]["metadata"].get("namespace") for row in _all_rows(answers)):
-        shown.append(Column("NAMESPACE", lambda row: row["namespace"]))
-    return shown + [_cell(name) for name in names]
+        columns.append(Column("NAMESPACE", lambda row: row["namespace"]))
+    return columns + [_cell(name) for name in names]
 
 
 def _all_rows(answers: FleetAnswers[JsonObject]) -> list[JsonObject]:
@@ -194,5 +194,5 @@ def _cell(name: str) -> Column[Any]:
 
 def _items(handle: str, page: JsonObject) -> list[JsonObject]:
     kind, version = page["kind"].removesuffix("List"), page["apiVersion"]
-    named = {"cluster": handle, "apiVersion": version, "kind": kind}
-    return [named | item for item in page["items"]]
+    identity = {"cluster": handle, "apiVersion": version, "kind": kind}
+    return [identity | item for item in page["items"]]

@@ -44,31 +44,31 @@ def logs(
       towline logs prod-eu/web -f
       towline logs prod-eu/web web-7d4b9c-x2x1p --previous
     """
-    found = find_service(connect(context), service)
-    if found["cluster"] is None:
+    found_service = find_service(connect(context), service)
+    if found_service["cluster"] is None:
         raise Invalid(f"service {service} has no cluster")
     pods = [
         (row["namespace"] or "", row["name"])
-        for row in found["components"]
+        for row in found_service["components"]
         if row["kind"] == "Pod" and row["group"] == "" and pod in (None, row["name"])
     ]
     if not pods:
-        raise NotFound(no_pod(service, found["components"], pod))
+        raise NotFound(no_pod(service, found_service["components"], pod))
     if len(pods) > _MAX_PODS:
         raise Invalid(f"service {service} has {len(pods)} pods, {_MAX_PODS} at most; name one")
-    asked = {"tailLines": str(tail)}
-    asked |= {"container": container} if container else {}
-    asked |= {"follow": "true"} if follow else {}
-    asked |= {"previous": "true"} if previous else {}
+    parameters = {"tailLines": str(tail)}
+    parameters |= {"container": container} if container else {}
+    parameters |= {"follow": "true"} if follow else {}
+    parameters |= {"previous": "true"} if previous else {}
     limit = _FOLLOW_SECONDS if follow else _SECONDS
     api = load("towline.kube_api").KubeApi(
-        selected_target(context), found["cluster"]["handle"], limit
+        selected_target(context), found_service["cluster"]["handle"], limit
     )
     lines: Queue[tuple[str, str | TowlineError | None]] = Queue()
 
     def read(namespace: str, name: str) -> None:
         try:
-            for line in api.log(namespace, name, **asked):
+            for line in api.log(namespace, name, **parameters):
                 lines.put((name, line))
         except TowlineError as error:
             lines.put((name, error))
@@ -76,21 +76,23 @@ def logs(
 
     for namespace, name in pods:
         threading.Thread(target=read, args=(namespace, name), daemon=True).start()
-    if _printed([name for _, name in pods], lines):
+    if _print_lines([name for _, name in pods], lines):
         raise typer.Exit(1)
 
 
-def _printed(names: Sequence[str], lines: "Queue[tuple[str, str | TowlineError | None]]") -> bool:
+def _print_lines(
+    names: Sequence[str], lines: "Queue[tuple[str, str | TowlineError | None]]"
+) -> bool:
     """Prints lines until all pods end, with the pod before each if there are several.
 
     Returns true if a pod had a problem.
     """
     paint = {name: _PALETTE[number % len(_PALETTE)] for number, name in enumerate(names)}
-    left, failed = len(names), False
-    while left:
+    running, failed = len(names), False
+    while running:
         name, line = lines.get()
         if line is None:
-            left -= 1
+            running -= 1
         elif isinstance(line, TowlineError):
             failed = True
             say(f"{name}: {line.message}")

@@ -31,8 +31,8 @@ def port_forward(
       towline port-forward prod-eu/web 8080:80
     """
     kubectl = find_kubectl()
-    handle, chosen = pod_of_service(context, service, pod)
-    place = ["-n", chosen["namespace"] or "default"]
-    words = [*place, "port-forward", f"--address={address}", f"pod/{chosen['name']}", "--", *ports]
+    handle, target = pod_of_service(context, service, pod)
+    arguments = ["-n", target["namespace"] or "default", "port-forward", f"--address={address}"]
+    arguments += [f"pod/{target['name']}", "--", *ports]
     flagged = global_flags(context).config
-    raise typer.Exit(run_kubectl(kubectl, selected_target(context), flagged, handle, words))
+    raise typer.Exit(run_kubectl(kubectl, selected_target(context), flagged, handle, arguments))

@@ -10,7 +10,13 @@ from core.errors import NotFound, Unavailable
 from core.json_object import JsonObject
 from towline.cli.lazy_import import load
 from towline.cli.objects.fan_out import ask_all
-from towline.cli.objects.get import FleetOptions, Namespace, Selector, chosen, report
+from towline.cli.objects.get import (
+    FleetOptions,
+    Namespace,
+    Selector,
+    report_problems,
+    selected_clusters,
+)
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import option_groups
 from towline.cli.shell.output import Column, field, show
@@ -62,8 +68,8 @@ def pods(
     Example:
       towline top pods -c prod-eu -n shop
     """
-    place = f"/namespaces/{namespace}" if namespace else ""
-    _show(context, fleet, f"{place}/pods", selector, output)
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    _show(context, fleet, f"{scope}/pods", selector, output)
 
 
 @app.command("nodes")
@@ -90,14 +96,14 @@ def _show(
     selector: str | None,
     output: Format,
 ) -> None:
-    handles, target = chosen(context, fleet), selected_target(context)
+    handles, target = selected_clusters(context, fleet), selected_target(context)
     limit = seconds(fleet.timeout, "--timeout")
-    given = {"labelSelector": selector} if selector else {}
+    query = {"labelSelector": selector} if selector else {}
 
     def ask(handle: str) -> JsonObject:
         api = load("towline.kube_api").KubeApi(target, handle, limit)
         try:
-            return api.get(_API + path, **given)
+            return api.get(_API + path, **query)
         except NotFound:
             raise NotFound("no metrics API; install metrics-server") from None
         except Unavailable as error:
@@ -105,14 +111,14 @@ def _show(
 
     answers = ask_all(handles, ask, limit)
     if not answers.found:
-        report(answers)
+        report_problems(answers)
     rows = [
         _usage(handle, item) for handle, page in answers.found.items() for item in page["items"]
     ]
     rows.sort(key=lambda row: -row["cpu"])
     columns = [column for column in _COLUMNS if "pods" in path or column.title != "NAMESPACE"]
     show(rows, columns, output, "name")
-    report(answers)
+    report_problems(answers)
 
 
 def _usage(handle: str, item: JsonObject) -> PodUsage:
@@ -129,5 +135,5 @@ def _usage(handle: str, item: JsonObject) -> PodUsage:
 
 def quantity(text: str) -> float:
     """Parses a quantity of Kubernetes: `250m`, `128Mi`; zero for an unknown unit."""
-    found = _QUANTITY.fullmatch(text)
-    return float(found[1]) * _UNITS.get(found[2], 0.0) if found else 0.0
+    match = _QUANTITY.fullmatch(text)
+    return float(match[1]) * _UNITS.get(match[2], 0.0) if match else 0.0

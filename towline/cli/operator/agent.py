@@ -102,7 +102,7 @@ def doctor(options: AgentOptions) -> None:
     """
     environ = _environ(options, None)
     load("core.runtime.logs").configure("error")
-    well = load("asyncio").run(load("towline.agent").diagnose(environ, _show))
+    well = load("asyncio").run(load("towline.agent").diagnose(environ, _print_check))
     raise typer.Exit(0 if well else 1)
 
 
@@ -120,9 +120,9 @@ def replace(
     typer.echo(done)
 
 
-def _show(good: bool, needed: bool, step: str, text: str) -> None:
-    word = "ok  " if good else "FAIL" if needed else "lack"
-    typer.echo(f"{word}  {escape_controls(step)}: {escape_controls(text)}")
+def _print_check(passed: bool, needed: bool, step: str, text: str) -> None:
+    sign = "ok  " if passed else "FAIL" if needed else "lack"
+    typer.echo(f"{sign}  {escape_controls(step)}: {escape_controls(text)}")
 
 
 def _environ(options: AgentOptions, trusted_key: Path | None) -> dict[str, str]:
@@ -142,7 +142,7 @@ def _environ(options: AgentOptions, trusted_key: Path | None) -> dict[str, str]:
         "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
     # A token in a variable is visible in the process's environment, so only a file is accepted.
-    environ = {name: text for name, text in os.environ.items() if name not in _TOKEN_VARIABLES}
+    environ = {name: value for name, value in os.environ.items() if name not in _TOKEN_VARIABLES}
     environ |= {f"{_PREFIX}{name}": str(flag) for name, flag in flags.items() if flag is not None}
     if not environ.get(f"{_PREFIX}HUB_ADDRESS"):
         raise Invalid("--url is required")

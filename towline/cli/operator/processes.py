@@ -61,10 +61,10 @@ class ServeOptions(OptionGroup):
 
     def flags(self) -> dict[str, object]:
         """Settings given on the command line."""
-        given = dict(vars(self))
-        cert, key = given.pop("tls_cert"), given.pop("tls_key")
-        del given["config"]
-        return {**given, "tls": {"cert": cert, "key": key} if cert or key else None}
+        values = dict(vars(self))
+        cert, key = values.pop("tls_cert"), values.pop("tls_key")
+        del values["config"]
+        return {**values, "tls": {"cert": cert, "key": key} if cert or key else None}
 
 
 @option_groups

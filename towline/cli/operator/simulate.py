@@ -99,10 +99,10 @@ def simulate(
     )
     hub = _existing_control_plane(context, options)
     usual = [*_USUAL, "churn"] if options.churn else _USUAL
-    wanted = options.scenario or [name for name in usual if hub is None or name not in _GIT]
+    scenarios = options.scenario or [name for name in usual if hub is None or name not in _GIT]
     program = load("towline.simulate.program")
-    outcomes = load("asyncio").run(program.run(wanted, plan, options.processes, hub, say))
-    _tell(outcomes, options, output)
+    outcomes = load("asyncio").run(program.run(scenarios, plan, options.processes, hub, say))
+    _print_outcomes(outcomes, options, output)
 
 
 def record_churn(
@@ -126,7 +126,7 @@ def record_churn(
     """
     if file.exists():
         raise Invalid(f"{file} already exists; choose another name", field="file")
-    recorded = load("asyncio").run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
+    recorded = load("asyncio").run(_record(seconds, kubeconfig.expanduser(), kube_context))
     if not recorded.changes:
         raise Invalid(f"nothing changed within {seconds:.0f} s; record longer", field="seconds")
     lines = load("towline.simulate.churn").lines_of(recorded)
@@ -136,8 +136,8 @@ def record_churn(
 
 def _existing_control_plane(context: typer.Context, options: SimulationOptions) -> object:
     """Control plane of --url or --context. Raises Invalid for options that do not fit together."""
-    wish = global_flags(context)
-    if not wish.url and not wish.context:
+    flags = global_flags(context)
+    if not flags.url and not flags.context:
         return None
     if not options.agents or options.agents_ca is None:
         raise Invalid("--url requires --agents and --agents-ca")
@@ -155,7 +155,7 @@ def _existing_control_plane(context: typer.Context, options: SimulationOptions) 
     )
 
 
-async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> object:
+async def _record(seconds: float, kubeconfig: Path, context: str | None) -> object:
     clock = load("core.runtime.clock").SystemClock()
     access = load("towline.cluster_access").from_kubeconfig(kubeconfig, context, clock)
     async with load("towline.simulate.recorder").recording(access, clock) as recorder:
@@ -164,7 +164,7 @@ async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> ob
         return recorder.recording()
 
 
-def _tell(outcomes: Sequence[object], options: SimulationOptions, output: Format) -> None:
+def _print_outcomes(outcomes: Sequence[object], options: SimulationOptions, output: Format) -> None:
     forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
     after = None
     if options.add is not None:

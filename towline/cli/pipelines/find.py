@@ -21,13 +21,13 @@ def find_gate(pipeline: PipelineDetails, name: str | None) -> tuple[Edge | Stage
     gates: list[tuple[Edge | Stage, Gate]] = [
         (edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]
     ]
-    own = [(stage, stage["workflow"]) for stage in pipeline["stages"] if stage["workflow"]]
+    workflows = [(stage, stage["workflow"]) for stage in pipeline["stages"] if stage["workflow"]]
     if name is None:
         asking = ("APPROVAL", "MANUAL", "WORKFLOW")
         gates = [(e, g) for e, g in gates if g["type"] in asking and e["release"]]
-        gates += [(s, g) for s, g in own if g["state"] == "RUNNING"]
+        gates += [(s, g) for s, g in workflows if g["state"] == "RUNNING"]
     else:
-        gates = [(e, g) for e, g in (*gates, *own) if name in (g["id"], g["name"])]
+        gates = [(e, g) for e, g in (*gates, *workflows) if name in (g["id"], g["name"])]
     if len(gates) > 1:
         names = ", ".join(f"{gate['name']} ({gate['id']})" for _, gate in gates)
         raise Invalid(f"several gates match; name one of {names}")

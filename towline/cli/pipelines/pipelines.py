@@ -8,7 +8,7 @@ import typer
 
 from core.errors import Conflict
 from towline.cli.manifests.manifests import read_sources
-from towline.cli.manifests.values import with_values
+from towline.cli.manifests.values import fill_secret_values
 from towline.cli.pipelines import generated as operations
 from towline.cli.pipelines.find import find_gate, find_pipeline
 from towline.cli.pipelines.generated import (
@@ -132,33 +132,33 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
     Example:
       towline pipelines get shop
     """
-    found = find_pipeline(connect(context), pipeline)
+    details = find_pipeline(connect(context), pipeline)
     if not output.is_table:
-        return show(found, COLUMNS, output, "name")
-    if found["paused"]:
-        print(f"{escape_controls(found['paused'])}\n")
-    show(found["stages"], _STAGES, output, "name")
+        return show(details, COLUMNS, output, "name")
+    if details["paused"]:
+        print(f"{escape_controls(details['paused'])}\n")
+    show(details["stages"], _STAGES, output, "name")
     gates: list[_PlacedGate] = [
         {**gate, "edge": _edge(edge), "release": _release_id(edge)}
-        for edge in found["edges"]
+        for edge in details["edges"]
         for gate in edge["gates"]
     ]
     gates += [
         {**stage["workflow"], "edge": stage["name"], "release": _release_id(stage)}
-        for stage in found["stages"]
+        for stage in details["stages"]
         if stage["workflow"]
     ]
     if gates:
         print()
         show(gates, _GATES, output, "name")
-    if found["history"]:
+    if details["history"]:
         print()
-        show(found["history"][-10:], _EVENTS, output, "text")
+        show(details["history"][-10:], _EVENTS, output, "text")
 
 
 def _service_names(pipeline: PipelineDetails) -> dict[str, str]:
     """CLUSTER/NAME of the services of all stages, by id."""
-    listed = [given["service"] for stage in pipeline["stages"] for given in stage["services"]]
+    listed = [member["service"] for stage in pipeline["stages"] for member in stage["services"]]
     return {
         service["id"]: f"{service['cluster']['handle']}/{service['name']}"
         for service in listed
@@ -185,22 +185,22 @@ def approve(
     """
     api = connect(context)
     details = find_pipeline(api, pipeline)
-    edge, found = find_gate(details, gate)
-    waiting = _release_id(edge)
-    if release is not None and release != waiting:
+    edge, gate_row = find_gate(details, gate)
+    waiting_release = _release_id(edge)
+    if release is not None and release != waiting_release:
         raise Conflict(
-            f"release {release} is not waiting at gate {found['name']}; "
-            f"waiting there: {waiting or 'none'}"
+            f"release {release} is not waiting at gate {gate_row['name']}; "
+            f"waiting there: {waiting_release or 'none'}"
         )
     digests: list[DigestAttributes] = [
-        {"serviceId": shown["serviceId"], "digest": shown["digest"]} for shown in edge["digests"]
+        {"serviceId": digest["serviceId"], "digest": digest["digest"]} for digest in edge["digests"]
     ]
-    done = operations.approve_gate(api, found["id"], digests=digests, comment=comment)
+    done = operations.approve_gate(api, gate_row["id"], digests=digests, comment=comment)
     names = _service_names(details)
-    for shown in edge["digests"]:
+    for digest in edge["digests"]:
         say(
-            f"approved {short(shown['sha'])} with {shown['digest']} "
-            f"for service {names.get(shown['serviceId'], shown['serviceId'])}"
+            f"approved {short(digest['sha'])} with {digest['digest']} "
+            f"for service {names.get(digest['serviceId'], digest['serviceId'])}"
         )
     show(done, COLUMNS, output, "name")
 
@@ -220,8 +220,8 @@ def reject(
       towline pipelines reject shop -m "breaks the import"
     """
     api = connect(context)
-    _, found = find_gate(find_pipeline(api, pipeline), gate)
-    show(operations.reject_gate(api, found["id"], comment=comment), COLUMNS, output, "name")
+    _, gate_row = find_gate(find_pipeline(api, pipeline), gate)
+    show(operations.reject_gate(api, gate_row["id"], comment=comment), COLUMNS, output, "name")
 
 
 @app.command("retry")
@@ -238,8 +238,8 @@ def retry(
       towline pipelines retry shop prod
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.retry_pipeline(api, found["id"], stage), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.retry_pipeline(api, details["id"], stage), COLUMNS, output, "name")
 
 
 @app.command("pause")
@@ -258,8 +258,8 @@ def pause(
       towline pipelines pause shop -m "incident 4711"
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.pause_pipeline(api, found["id"], reason=reason), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.pause_pipeline(api, details["id"], reason=reason), COLUMNS, output, "name")
 
 
 @app.command("what-if")
@@ -277,7 +277,7 @@ def what_if(
       towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
     """
     api = connect(context)
-    (source,) = with_values(api, read_sources([file]))
+    (source,) = fill_secret_values(api, read_sources([file]))
     replay = operations.manifest_what_if(api, source, since, until)
     if not output.is_table:
         return show(replay, (), output, "stage")
@@ -301,8 +301,8 @@ def skip(
       towline pipelines skip shop load-test -m "the test cluster is down, see incident 4711"
     """
     api = connect(context)
-    edge, found = find_gate(find_pipeline(api, pipeline), gate)
-    done = operations.skip_gate(api, found["id"], _release_id(edge), reason)
+    edge, gate_row = find_gate(find_pipeline(api, pipeline), gate)
+    done = operations.skip_gate(api, gate_row["id"], _release_id(edge), reason)
     show(done, COLUMNS, output, "name")
 
 
@@ -325,8 +325,9 @@ def answer(
       towline pipelines answer shop nightly --release r7-3fa9c1d2e4b5 --passed -m "412 tests"
     """
     api = connect(context)
-    _, found = find_gate(find_pipeline(api, pipeline), gate)
-    show(operations.answer_gate(api, found["id"], release, passed, reason), COLUMNS, output, "name")
+    _, gate_row = find_gate(find_pipeline(api, pipeline), gate)
+    done = operations.answer_gate(api, gate_row["id"], release, passed, reason)
+    show(done, COLUMNS, output, "name")
 
 
 @app.command("start")
@@ -345,8 +346,8 @@ def start(
       towline pipelines start shop -m "the sprint is done"
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.start_release(api, found["id"], reason), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.start_release(api, details["id"], reason), COLUMNS, output, "name")
 
 
 @app.command("triggers")
@@ -374,8 +375,8 @@ def check(
       towline pipelines check shop new-image
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.check_trigger(api, found["id"], trigger), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.check_trigger(api, details["id"], trigger), COLUMNS, output, "name")
 
 
 @app.command("abort")
@@ -395,8 +396,8 @@ def abort(
       towline pipelines abort shop prod -m "latency doubles"
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.abort_rollout(api, found["id"], stage, reason), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.abort_rollout(api, details["id"], stage, reason), COLUMNS, output, "name")
 
 
 @app.command("acknowledge-rollback")
@@ -413,8 +414,8 @@ def acknowledge_rollback(
       towline pipelines acknowledge-rollback shop prod
     """
     api = connect(context)
-    found = find_pipeline(api, pipeline)
-    show(operations.acknowledge_rollback(api, found["id"], stage), COLUMNS, output, "name")
+    details = find_pipeline(api, pipeline)
+    show(operations.acknowledge_rollback(api, details["id"], stage), COLUMNS, output, "name")
 
 
 @app.command("denied")
@@ -475,7 +476,7 @@ def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE
     Example:
       towline pipelines resume shop
     """
-    _changed(context, operations.resume_pipeline, pipeline, output)
+    _change_and_show(context, operations.resume_pipeline, pipeline, output)
 
 
 @app.command("delete")
@@ -489,10 +490,10 @@ def delete_pipeline(
       towline pipelines delete shop
     """
     confirm_deletion(f"pipeline {pipeline}", yes=yes)
-    _changed(context, operations.delete_pipeline, pipeline, output)
+    _change_and_show(context, operations.delete_pipeline, pipeline, output)
 
 
-def _changed(
+def _change_and_show(
     context: typer.Context,
     change: Callable[[GraphQLApi, str], Pipeline],
     pipeline: str,
@@ -543,9 +544,9 @@ def _silent(stage: Stage) -> Iterator[str]:
     for member in stage["silent"]:
         cluster = member["service"]["cluster"]
         if cluster:
-            how = "left out" if member["leftOut"] else "waited for"
-            yield f"{cluster['handle']} ({how}, last seen {age(cluster['pingedAt'])})"
+            status = "left out" if member["leftOut"] else "waited for"
+            yield f"{cluster['handle']} ({status}, last seen {age(cluster['pingedAt'])})"
 
 
-def _release_id(place: Edge | Stage) -> str:
-    return place["release"]["id"] if place["release"] else ""
+def _release_id(edge_or_stage: Edge | Stage) -> str:
+    return edge_or_stage["release"]["id"] if edge_or_stage["release"] else ""

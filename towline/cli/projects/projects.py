@@ -95,11 +95,11 @@ def project_fence(
       towline projects fence shop > fence.yaml
       towline projects fence shop -f fence.yaml
     """
-    given = read_map(file, "--file", "a fence") if file is not None else None
+    content = read_map(file, "--file", "a fence") if file is not None else None
     api = connect(context)
     id = find_project(api, name)["id"]
-    if given is not None:
-        fence = cast("FenceAttributes", given)
+    if content is not None:
+        fence = cast("FenceAttributes", content)
         attributes: ProjectAttributes = {"name": name, "fence": fence, "confirmFence": confirm}
         with errors_of(cast("Path", file), "attributes.fence"):
             operations.update_project(api, id, attributes)
@@ -123,9 +123,9 @@ def check_service(
     """
     api = connect(context)
     cluster, slash, name = service.partition("/")
-    place = {"cluster": cluster, "name": name} if slash else {"id": service}
-    found = first_found(f"service {service}", lambda: operations.fenced_service(api, **place))
-    report = operations.service_fence(api, found["id"])
+    identity = {"cluster": cluster, "name": name} if slash else {"id": service}
+    fenced = first_found(f"service {service}", lambda: operations.fenced_service(api, **identity))
+    report = operations.service_fence(api, fenced["id"])
     show(report["checks"], CHECKS, output, "subject")
     say(
         f"project {report['project']['name']}, applied as "

@@ -143,14 +143,14 @@ def audit(
     if context.invoked_subcommand is not None:
         return
     api = connect(context)
-    wanted = only.attributes(api)
-    rows = newest(api, query, limit, wanted)
+    entry_filter = only.attributes(api)
+    rows = newest(api, query, limit, entry_filter)
     if not follow:
         return show(rows, COLUMNS, output, "id")
     while True:
         _print_more(rows, output)
         last = max((int(row["id"]) for row in rows), default=0)
-        rows = _wait_for_more(api, query, last, wanted)
+        rows = _wait_for_more(api, query, last, entry_filter)
 
 
 @app.command("export")
@@ -170,9 +170,11 @@ def export(
       towline audit export --since 2026-01-01T00:00:00Z > audit.jsonl
       towline audit export --format cef --kind sign-in
     """
-    asked = {"format": form.value, **only.query(connect(context))}
+    parameters = {"format": form.value, **only.query(connect(context))}
     stream: LineStream = load("towline.client").GraphQLClient(selected_target(context))
-    for line in stream.lines("/audit/export", **{k: v for k, v in asked.items() if v}):
+    for line in stream.lines(
+        "/audit/export", **{key: value for key, value in parameters.items() if value}
+    ):
         sys.stdout.write(escape_controls(line.decode()))
 
 
@@ -188,33 +190,33 @@ def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
 
 
 def newest(
-    api: GraphQLApi, query: str | None, limit: int, wanted: "AuditLogFilter | None" = None
+    api: GraphQLApi, query: str | None, limit: int, entry_filter: "AuditLogFilter | None" = None
 ) -> list[AuditRow]:
     """Returns the newest rows of the audit log, oldest first."""
-    return list(islice(_newest_first(api, query, wanted), limit))[::-1]
+    return list(islice(_newest_first(api, query, entry_filter), limit))[::-1]
 
 
 def newer(
-    api: GraphQLApi, query: str | None, than: int, wanted: "AuditLogFilter | None" = None
+    api: GraphQLApi, query: str | None, after_id: int, entry_filter: "AuditLogFilter | None" = None
 ) -> list[AuditRow]:
-    """Returns the rows after the id `than`, oldest first."""
-    rows = takewhile(lambda row: int(row["id"]) > than, _newest_first(api, query, wanted))
+    """Returns the rows after the id `after_id`, oldest first."""
+    rows = takewhile(lambda row: int(row["id"]) > after_id, _newest_first(api, query, entry_filter))
     return list(rows)[::-1]
 
 
 def _wait_for_more(
-    api: GraphQLApi, query: str | None, last: int, wanted: "AuditLogFilter"
+    api: GraphQLApi, query: str | None, last: int, entry_filter: "AuditLogFilter"
 ) -> list[AuditRow]:
     while True:
         time.sleep(POLL_SECONDS)
-        if rows := newer(api, query, last, wanted):
+        if rows := newer(api, query, last, entry_filter):
             return rows
 
 
 def _newest_first(
-    api: GraphQLApi, query: str | None, wanted: "AuditLogFilter | None"
+    api: GraphQLApi, query: str | None, entry_filter: "AuditLogFilter | None"
 ) -> Iterator[AuditRow]:
-    return islice(operations.audit(api, q=query, filter=wanted), _MAX_ROWS)
+    return islice(operations.audit(api, q=query, filter=entry_filter), _MAX_ROWS)
 
 
 def _print_more(rows: list[AuditRow], output: Format) -> None:

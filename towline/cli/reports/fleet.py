@@ -77,11 +77,11 @@ def fleet_at(
       towline fleet at 6h
     """
     api = connect(context)
-    found = operations.fleet_at(api, time_of(moment), cluster_id=find_cluster_id(api, cluster))
+    state = operations.fleet_at(api, time_of(moment), cluster_id=find_cluster_id(api, cluster))
     rows: list[_ServiceAt] = [
-        {**service, "cluster": each["cluster"]}
-        for each in found["clusters"]
-        for service in each["services"]
+        {**service, "cluster": cluster_state["cluster"]}
+        for cluster_state in state["clusters"]
+        for service in cluster_state["services"]
     ]
     show(rows, _AT, output, "serviceId")
 
@@ -101,9 +101,9 @@ def fleet_changes(
       towline fleet changes 1d
     """
     api = connect(context)
-    place = find_cluster_id(api, cluster)
-    found = operations.fleet_changes(api, time_of(then), time_of(now), cluster_id=place)
-    show(found, _CHANGES, output, "serviceId")
+    cluster_id = find_cluster_id(api, cluster)
+    changes = operations.fleet_changes(api, time_of(then), time_of(now), cluster_id=cluster_id)
+    show(changes, _CHANGES, output, "serviceId")
 
 
 @app.command("metrics")
@@ -127,14 +127,14 @@ def fleet_metrics(
       towline fleet metrics 30d -l team=shop --project payments
     """
     api, start = connect(context), time_of(since)
-    place, owner = find_cluster_id(api, cluster), find_project_id(api, project)
+    cluster_id, project_id = find_cluster_id(api, cluster), find_project_id(api, project)
     if by is None:
-        found = operations.delivery_report(
-            api, start, cluster_id=place, project_id=owner, labels=selector
+        report = operations.delivery_report(
+            api, start, cluster_id=cluster_id, project_id=project_id, labels=selector
         )
-        return show(found, _FIGURES, output, "since")
+        return show(report, _FIGURES, output, "since")
     groups = operations.delivery_by_label(
-        api, start, by, cluster_id=place, project_id=owner, labels=selector
+        api, start, by, cluster_id=cluster_id, project_id=project_id, labels=selector
     )
     columns: list[Column[DeliveryByLabelByLabel]] = [
         Column(by.upper(), lambda row: row["value"] or "-"),
@@ -180,17 +180,17 @@ def time_of(text: str) -> str:
         ago = timedelta(seconds=_UNITS[unit] * int(number))
         return (utc_now() - ago).isoformat()
     try:
-        given = datetime.fromisoformat(text)
+        parsed_time = datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(
             f"invalid time {text[:40]!r}; expected a form such as 2026-01-31T12:00:00Z or 6h"
         ) from None
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
+    return (parsed_time if parsed_time.tzinfo else parsed_time.replace(tzinfo=UTC)).isoformat()
 
 
 def _pair(p50: float | None, p90: float | None) -> str:
     return "-" if p50 is None else f"{p50:.0f} s, p90 {p90:.0f} s"
 
 
-def _share(part: float | None) -> str:
-    return "-" if part is None else f"{part:.1%}"
+def _share(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{fraction:.1%}"

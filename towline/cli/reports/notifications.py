@@ -87,8 +87,8 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
     Example:
       towline notifications list -q prod
     """
-    found = operations.notifications(connect(context), first=PAGE, q=query)
-    show(found, _NOTIFICATIONS, output, "id")
+    rows = operations.notifications(connect(context), first=PAGE, q=query)
+    show(rows, _NOTIFICATIONS, output, "id")
 
 
 @app.command("sinks")
@@ -133,15 +133,15 @@ class SinkOptions(OptionGroup):
 
     def configuration(self, api: GraphQLApi, kind: SinkType) -> "SinkConfigurationAttributes":
         """Settings of the sink's kind. Raises Invalid if the kind lacks one, or needs another."""
-        given = {
+        settings = {
             "url": read_secret(self.url_file, "--url-file"),
             "token": read_secret(self.token_file, "--token-file"),
             "apiUrl": self.api_url,
             **_setting_files(self.setting_file or []),
         }
         repository = find_repository(api, self.repository)["id"] if self.repository else None
-        given["repositoryId"] = repository
-        return sink_configuration(kind.name, given)
+        settings["repositoryId"] = repository
+        return sink_configuration(kind.name, settings)
 
 
 @app.command("set-sink")
@@ -171,10 +171,10 @@ def set_sink(
     }
     if options.audit is not None:
         attributes["audit"] = [kind.name for kind in options.audit]
-    made = operations.set_sink(api, attributes)
-    show(made, _SINKS, output, "name")
-    if made["signingSecret"] and output.is_table:
-        print(f"signing secret, shown only once: {made['signingSecret']}")
+    sink = operations.set_sink(api, attributes)
+    show(sink, _SINKS, output, "name")
+    if sink["signingSecret"] and output.is_table:
+        print(f"signing secret, shown only once: {sink['signingSecret']}")
 
 
 @app.command("delete-sink")
@@ -245,8 +245,8 @@ class RouterOptions(OptionGroup):
 
     def filters(self) -> "list[RouterFilterAttributes]":
         """Builds the filter, if there is one."""
-        found: RouterFilterAttributes = {"regex": self.regex, "labels": self.selector}
-        return [found] if self.regex or self.selector else []
+        filters: RouterFilterAttributes = {"regex": self.regex, "labels": self.selector}
+        return [filters] if self.regex or self.selector else []
 
 
 @app.command("set-router")
@@ -293,7 +293,7 @@ def delete_router(
     """
     confirm_deletion(f"router {name}", yes=yes)
     api = connect(context)
-    router = _named(operations.routers(api, q=name), "router", name)
+    router = _find_by_name(operations.routers(api, q=name), "router", name)
     _show_routers(api, operations.delete_router(api, router["id"]), output)
 
 
@@ -312,8 +312,8 @@ def list_deliveries(
     Example:
       towline notifications deliveries --state dead
     """
-    api, wanted = connect(context), state.name if state else None
-    _show_deliveries(api, operations.deliveries(api, first=PAGE, state=wanted), output)
+    api, state_name = connect(context), state.name if state else None
+    _show_deliveries(api, operations.deliveries(api, first=PAGE, state=state_name), output)
 
 
 @app.command("resend")
@@ -343,14 +343,14 @@ def sink_configuration(kind: str, given: Mapping[str, str | None]) -> "SinkConfi
     return {key: settings}
 
 
-def _setting_files(given: list[str]) -> dict[str, str | None]:
-    pairs = [text.partition("=") for text in given]
+def _setting_files(options: list[str]) -> dict[str, str | None]:
+    pairs = [text.partition("=") for text in options]
     if not all(path for _, _, path in pairs):
         raise Invalid("must be NAME=FILE", field="--setting-file")
     return {name: read_secret(Path(path), "--setting-file") for name, _, path in pairs}
 
 
-def _show_routers(api: GraphQLApi, found: Router | Iterable[Router], output: Format) -> None:
+def _show_routers(api: GraphQLApi, routers: Router | Iterable[Router], output: Format) -> None:
     names = _sink_names(api)
     columns: tuple[Column[Router], ...] = (
         field("NAME"),
@@ -359,10 +359,12 @@ def _show_routers(api: GraphQLApi, found: Router | Iterable[Router], output: For
         Column("SINKS", lambda row: ",".join(names.get(id, id) for id in row["sinkIds"])),
         field("ID"),
     )
-    show(found, columns, output, "name")
+    show(routers, columns, output, "name")
 
 
-def _show_deliveries(api: GraphQLApi, found: Delivery | Iterable[Delivery], output: Format) -> None:
+def _show_deliveries(
+    api: GraphQLApi, deliveries: Delivery | Iterable[Delivery], output: Format
+) -> None:
     names = _sink_names(api)
     columns: tuple[Column[Delivery], ...] = (
         field("STATE"),
@@ -372,7 +374,7 @@ def _show_deliveries(api: GraphQLApi, found: Delivery | Iterable[Delivery], outp
         Column("SINK", lambda row: names.get(row["sinkId"], row["sinkId"])),
         field("ID"),
     )
-    show(found, columns, output, "id")
+    show(deliveries, columns, output, "id")
 
 
 def _sink_names(api: GraphQLApi) -> dict[str, str]:
@@ -381,11 +383,11 @@ def _sink_names(api: GraphQLApi) -> dict[str, str]:
 
 
 def _sink_id(api: GraphQLApi, name: str) -> str:
-    return _named(operations.sinks(api, q=name), "sink", name)["id"]
+    return _find_by_name(operations.sinks(api, q=name), "sink", name)["id"]
 
 
-def _named(rows: Iterable[Resource], what: str, name: str) -> Resource:
-    found = [row for row in rows if row["name"] == name]
-    if not found:
-        raise NotFound(not_found(f"{what} {name}", f"notifications {what}s"))
-    return found[0]
+def _find_by_name(rows: Iterable[Resource], noun: str, name: str) -> Resource:
+    matching = [row for row in rows if row["name"] == name]
+    if not matching:
+        raise NotFound(not_found(f"{noun} {name}", f"notifications {noun}s"))
+    return matching[0]

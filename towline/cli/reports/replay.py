@@ -49,12 +49,12 @@ def replay(
 
 def lines_of(api: GraphQLApi, request: str) -> Iterator[str]:
     """Yields the lines of a recording; fetches it in parts."""
-    rest, offset = "", 0
+    partial, offset = "", 0
     while offset is not None:
-        answer = recording(api, request, offset)
-        *whole, rest = (rest + answer["data"]).split("\n")
-        yield from whole
-        offset = answer["next"]
+        part = recording(api, request, offset)
+        *complete, partial = (partial + part["data"]).split("\n")
+        yield from complete
+        offset = part["next"]
 
 
 def play(
@@ -66,23 +66,25 @@ def play(
     pause: Callable[[float], None],
 ) -> None:
     """Plays the output of a session with its timing; shortens pauses to `MAX_PAUSE_SECONDS`."""
-    about = json.loads(next(lines))
+    header = json.loads(next(lines))
     if not raw:
-        show(f"{escape_controls(about['title'])} by {escape_controls(about['towline']['user'])}\n")
+        show(
+            f"{escape_controls(header['title'])} by {escape_controls(header['towline']['user'])}\n"
+        )
     last = 0.0
     for line in lines:
-        at, code, text = json.loads(line)
+        seconds, code, text = json.loads(line)
         if code in _SHOWN:
             if speed:
-                pause(min((at - last) / speed, MAX_PAUSE_SECONDS))
-            last = at
+                pause(min((seconds - last) / speed, MAX_PAUSE_SECONDS))
+            last = seconds
             show(text if raw else plain(text))
 
 
 def plain(text: str) -> str:
     """Removes escape codes and control characters, except line ends."""
-    bare = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join(escape_controls(line) for line in bare.split("\n"))
+    without_escapes = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join(escape_controls(line) for line in without_escapes.split("\n"))
 
 
 def _show(text: str) -> None:

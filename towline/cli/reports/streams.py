@@ -39,10 +39,10 @@ def list_streams(
     Example:
       towline streams list --cluster production
     """
-    found = operations.streams(connect(context), cluster=cluster, user=user)
-    show(found["nodes"], COLUMNS, output, "id")
-    if found["silent"]:
-        say(f"replicas did not respond: {', '.join(found['silent'])}; their requests are missing")
+    page = operations.streams(connect(context), cluster=cluster, user=user)
+    show(page["nodes"], COLUMNS, output, "id")
+    if page["silent"]:
+        say(f"replicas did not respond: {', '.join(page['silent'])}; their requests are missing")
 
 
 @app.command("end")

@@ -52,27 +52,27 @@ def find_folder_repository(api: GraphQLApi, name: str) -> str:
     """Finds a Git or OCI repository by URL or id; returns its id."""
     if name.startswith(OCI_SCHEME):
         return find_oci_repository(api, name)["id"]
-    found = found_or_none(lambda: find_repository(api, name))
-    if found is not None:
-        return found["id"]
-    known = found_or_none(lambda: find_oci_repository(api, name))
-    if known is None:
+    repository = found_or_none(lambda: find_repository(api, name))
+    if repository is not None:
+        return repository["id"]
+    oci_repository = found_or_none(lambda: find_oci_repository(api, name))
+    if oci_repository is None:
         raise NotFound(not_found(f"repository {name}", "repos list"))
-    return known["id"]
+    return oci_repository["id"]
 
 
 def find_or_add_repository(api: GraphQLApi, name: str) -> str:
     """Finds a Git or OCI repository like `find_folder_repository`, and adds an unknown URL without
     credentials; returns its id.
     """
-    found = found_or_none(lambda: find_folder_repository(api, name))
-    if found is not None:
-        return found
+    existing = found_or_none(lambda: find_folder_repository(api, name))
+    if existing is not None:
+        return existing
     if "://" not in name and "@" not in name:
         hint = "; to add a new one, give its URL"
         raise NotFound(not_found(f"repository {name}", "repos list") + hint)
     is_oci = name.startswith(OCI_SCHEME)
-    made = create_oci_repository if is_oci else create_repository
-    id = made(api, {"url": name})["id"]
+    create = create_oci_repository if is_oci else create_repository
+    id = create(api, {"url": name})["id"]
     say(f"added repository {name}")
     return id

@@ -89,20 +89,20 @@ class RegistryCommands(Generic[R, Part]):
     def app(self, help: str) -> typer.Typer:
         """Returns the group of commands."""
         app, words = typer.Typer(no_args_is_help=True, help=help), self.words
-        one, changed = f"{words.article} {words.noun}", "Update only the given fields of"
+        phrase, changed = f"{words.article} {words.noun}", "Update only the given fields of"
         login = "--username bot --password-file token"
         for command, name, sentence, example in (
             (self.list, "list", f"List {words.noun[:-1]}ies.", ""),
             (self.get, "get", words.content, words.url),
-            (self.create, "create", f"Add {one}.", f"{words.private_url} {login}"),
+            (self.create, "create", f"Add {phrase}.", f"{words.private_url} {login}"),
             (
                 self.update,
                 "update",
-                f"{changed} {one}.",
+                f"{changed} {phrase}.",
                 f"{words.url} {login}",
             ),
-            (self.delete, "delete", f"Delete {one} that no service uses.", words.url),
-            (self.sync, "sync", f"Poll {one} now.", words.url),
+            (self.delete, "delete", f"Delete {phrase} that no service uses.", words.url),
+            (self.sync, "sync", f"Poll {phrase} now.", words.url),
         ):
             call = f"towline {words.group} {name} {example}".rstrip()
             app.command(name, help=f"{sentence}\n\n\b\nExample:\n  {call}")(command)
@@ -115,15 +115,15 @@ class RegistryCommands(Generic[R, Part]):
         selector: Selector = None,
         output: Output = Format.TABLE,
     ) -> None:
-        found = self.operations.list(connect(context), q=query, labels=selector)
-        show(found, self._columns, output, "url")
+        rows = self.operations.list(connect(context), q=query, labels=selector)
+        show(rows, self._columns, output, "url")
 
     def get(self, context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-        found = self.operations.find(connect(context), name)
+        row = self.operations.find(connect(context), name)
         if output.is_table:
-            show(self.content.of(found), self.content.columns, output, self.content.key)
+            show(self.content.of(row), self.content.columns, output, self.content.key)
         else:
-            show(found, self._columns, output, "url")
+            show(row, self._columns, output, "url")
 
     def create(
         self,

@@ -184,9 +184,9 @@ def update_repository(
     """
     api = connect(context)
     attributes = options.attributes(api, url or "")
-    found = find_repository(api, repository)
-    attributes["url"] = url or found["url"]
-    show(operations.update_repository(api, found["id"], attributes), COLUMNS, output, "url")
+    row = find_repository(api, repository)
+    attributes["url"] = url or row["url"]
+    show(operations.update_repository(api, row["id"], attributes), COLUMNS, output, "url")
 
 
 @app.command("delete")
@@ -201,8 +201,8 @@ def delete_repository(
     """
     confirm_deletion(f"repository {repository}", yes=yes)
     api = connect(context)
-    found = find_repository(api, repository)
-    show(operations.delete_repository(api, found["id"]), COLUMNS, output, "url")
+    row = find_repository(api, repository)
+    show(operations.delete_repository(api, row["id"]), COLUMNS, output, "url")
 
 
 @app.command("sync")
@@ -216,8 +216,8 @@ def sync_repository(
       towline repos sync https://git.example.org/shop.git
     """
     api = connect(context)
-    found = find_repository(api, repository)
-    show(operations.sync_repository(api, found["id"]), COLUMNS, output, "url")
+    row = find_repository(api, repository)
+    show(operations.sync_repository(api, row["id"]), COLUMNS, output, "url")
     say(POLL_STARTED)
 
 

@@ -16,11 +16,11 @@ from towline.cli.manifests.values import (
     SecretNode,
     YamlNode,
     is_sealed,
+    replace_nodes,
     scalar_in,
     schemas_of,
     secrets_in,
     text_of,
-    with_texts,
 )
 from towline.cli.secrets import generated as operations
 from towline.cli.shell.session import connect
@@ -48,25 +48,25 @@ def seal_manifests(
 def sealed_text(public: bytes, schema: ReadSchema, file: Path, content: str) -> str:
     """Returns manifests with sealed values. Invalid: no secret, or one without a value."""
     content = content.removeprefix("\ufeff")
-    found = [
-        (secret.node, partial(_sealed, public, schema, secret, file))
+    replacements = [
+        (secret.node, partial(_seal_node, public, schema, secret, file))
         for secret in secrets_in(content, schema)
         if not is_sealed(secret.node)
     ]
-    if not found:
+    if not replacements:
         raise Invalid("the file has no plain secrets", field="--file")
-    return with_texts(file, content, found)
+    return replace_nodes(file, content, replacements)
 
 
-def _sealed(public: bytes, schema: ReadSchema, secret: SecretNode, file: Path) -> JsonObject:
+def _seal_node(public: bytes, schema: ReadSchema, secret: SecretNode, file: Path) -> JsonObject:
     plain = text_of(secret.node, file)
     if not plain:
         raise Invalid("the value is empty")
-    place = _place(schema, secret, file)
-    return {SEALED: load("core.sealed_values").seal_field(public, place, plain)}
+    destination = _destination(schema, secret, file)
+    return {SEALED: load("core.sealed_values").seal_field(public, destination, plain)}
 
 
-def _place(schema: ReadSchema, secret: SecretNode, file: Path) -> SealedPlace:
+def _destination(schema: ReadSchema, secret: SecretNode, file: Path) -> SealedPlace:
     kind, name = scalar_in(secret.document, "kind"), scalar_in(secret.document, "metadata", "name")
     if not name:
         raise Invalid("the document has no metadata.name")

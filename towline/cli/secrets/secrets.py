@@ -131,8 +131,8 @@ def set_value(
         raise Invalid("give either a file or --generate", field="--generate")
     attributes: SecretAttributes
     if generate is None:
-        given = read_bytes(file or STDIN, "--file").removesuffix(b"\n")
-        attributes = {"valueBase64": base64.b64encode(given).decode()}
+        value = read_bytes(file or STDIN, "--file").removesuffix(b"\n")
+        attributes = {"valueBase64": base64.b64encode(value).decode()}
     else:
         attributes = {"generate": {"length": generate}}
     api = connect(context)
@@ -217,8 +217,8 @@ def list_consumers(context: typer.Context, name: Name, output: Output = Format.T
 
 def _handle(api: GraphQLApi, cluster_id: str) -> str:
     """Handle of a cluster; its id if the user may not read it."""
-    found = found_or_none(lambda: find_cluster(api, cluster_id))
-    return found["handle"] if found else cluster_id
+    cluster = found_or_none(lambda: find_cluster(api, cluster_id))
+    return cluster["handle"] if cluster else cluster_id
 
 
 @app.command("use")
@@ -241,9 +241,12 @@ def use(
       towline secrets use dev/shop password=db-password key=api-key@3
     """
     api = connect(context)
-    wanted = [_wanted(api, name, text) for name, text in parse_pairs(secret, "secret").items()]
+    uses = [
+        _secret_use(api, name, reference)
+        for name, reference in parse_pairs(secret, "secret").items()
+    ]
     id = find_service(api, service)["id"]
-    names = {use["name"] for use in wanted}
+    names = {use["name"] for use in uses}
     ending = [use for use in operations.service_secrets(api, id) if use["name"] not in names]
     if ending:
         confirm_changes(
@@ -251,7 +254,7 @@ def use(
             [f"no longer used: {use['name']} (secret {use['secretName']})" for use in ending],
             yes=yes,
         )
-    show(operations.use_secrets(api, id, wanted), _USES, output, "name")
+    show(operations.use_secrets(api, id, uses), _USES, output, "name")
 
 
 @app.command("of")
@@ -286,8 +289,8 @@ def rotation(
     if decision not in _DECISIONS:
         raise Invalid(f"must be one of {', '.join(_DECISIONS)}", field="decision")
     api = connect(context)
-    found = operations.decide_rotation(api, _id(api, name), decision.upper())
-    show(found, COLUMNS, output, "name")
+    decided = operations.decide_rotation(api, _id(api, name), decision.upper())
+    show(decided, COLUMNS, output, "name")
 
 
 @app.command("revoke")
@@ -306,8 +309,8 @@ def revoke(
     """
     confirm_deletion(f"version {version} of secret {name}", yes=yes)
     api = connect(context)
-    found = operations.revoke_secret_version(api, _id(api, name), version)
-    show(found, COLUMNS, output, "name")
+    revoked = operations.revoke_secret_version(api, _id(api, name), version)
+    show(revoked, COLUMNS, output, "name")
 
 
 @app.command("refresh")
@@ -345,14 +348,15 @@ def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     Example:
       towline secrets keys
     """
-    found = operations.encryption_keys(connect(context))
-    show(found["keys"], _KEYS, output, "id")
+    key_state = operations.encryption_keys(connect(context))
+    show(key_state["keys"], _KEYS, output, "id")
     say(
-        f"wrapped by {found['kek']}; {found['outdated']} values are still encrypted with older keys"
+        f"wrapped by {key_state['kek']}; "
+        f"{key_state['outdated']} values are still encrypted with older keys"
     )
-    if found["undecryptable"]:
-        named = ", ".join(found["undecryptable"])
-        raise Conflict(f"cannot decrypt {named}; set these secrets again")
+    if key_state["undecryptable"]:
+        undecryptable = ", ".join(key_state["undecryptable"])
+        raise Conflict(f"cannot decrypt {undecryptable}; set these secrets again")
 
 
 @app.command("rotate-keys")
@@ -370,11 +374,11 @@ def _id(api: GraphQLApi, name: str) -> str:
     return find_secret(api, name)["id"]
 
 
-def _wanted(api: GraphQLApi, name: str, text: str) -> "SecretUseAttributes":
-    secret, _, version = text.partition("@")
+def _secret_use(api: GraphQLApi, name: str, reference: str) -> "SecretUseAttributes":
+    secret, _, version = reference.partition("@")
     if version and not version.isdecimal():
         raise Invalid(f"{version!r} is not a version number", field="secret")
-    wanted: SecretUseAttributes = {"name": name, "secretId": _id(api, secret)}
+    secret_use: SecretUseAttributes = {"name": name, "secretId": _id(api, secret)}
     if version:
-        wanted["version"] = int(version)
-    return wanted
+        secret_use["version"] = int(version)
+    return secret_use

@@ -5,7 +5,7 @@ from towline.cli.services.generated import ServiceDetails
 from towline.cli.services.generated import service as service_by_id
 from towline.cli.services.reasons import silent_agent
 from towline.cli.shell.output import count, say
-from towline.cli.shell.polling import poll_until, telling
+from towline.cli.shell.polling import poll_until, with_progress
 from towline.cli.shell.session import found_or_none
 from towline.operations import GraphQLApi
 
@@ -14,7 +14,7 @@ def wait_for_deletion(
     api: GraphQLApi, service: ServiceDetails, timeout: float, *, every: float = 1.0
 ) -> None:
     """Waits until a deleted service has disappeared, and says its progress. WaitTimeout."""
-    look = telling(lambda: _remaining(api, service), _describe_progress, say)
+    look = with_progress(lambda: _remaining(api, service), _describe_progress, say)
     poll_until(look, lambda seen: seen is None, timeout, describe=_describe_progress, every=every)
 
 

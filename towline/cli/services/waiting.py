@@ -12,7 +12,7 @@ from towline.cli.services.freezes import freeze_of
 from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
 from towline.cli.services.reasons import FINE, PROBLEMS, first_problem, silent_agent
 from towline.cli.shell.output import say, short
-from towline.cli.shell.polling import poll_until, seconds, telling
+from towline.cli.shell.polling import poll_until, seconds, with_progress
 from towline.operations import GraphQLApi
 
 Timeout = Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")]
@@ -107,7 +107,9 @@ def wait_for_service(
             raise ServiceFailed(_failed(seen, failure))
         return False
 
-    look = telling(lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say)
+    look = with_progress(
+        lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say
+    )
     return poll_until(
         look, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
     )

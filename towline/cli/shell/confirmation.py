@@ -25,7 +25,7 @@ def confirm_deletion(what: str, *, yes: bool, along: Callable[[], Iterable[str]]
         return
     if not sys.stdin.isatty():
         raise Invalid(f"cannot ask before deleting {what} without a terminal; use --yes")
-    _say_first([f"also deletes {name}" for name in along()])
+    _list_first([f"also deletes {name}" for name in along()])
     typer.confirm(f"Delete {escape_controls(what)}?", abort=True, err=True)
 
 
@@ -38,7 +38,7 @@ def confirm_changes(what: str, effects: Sequence[str], *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Invalid(f"cannot ask before this without a terminal: {what}; use --yes or --dry-run")
-    _say_first(effects)
+    _list_first(effects)
     typer.confirm(f"{what}?", abort=True, err=True)
 
 
@@ -54,7 +54,7 @@ def confirm_approval(what: str, *, yes: bool) -> None:
     typer.confirm(f"Approve {escape_controls(what)}?", abort=True, err=True)
 
 
-def _say_first(lines: Sequence[str]) -> None:
+def _list_first(lines: Sequence[str]) -> None:
     for line in lines[:_MAX_SHOWN]:
         say(line)
     if len(lines) > _MAX_SHOWN:

@@ -38,13 +38,13 @@ Format.JSON, Format.YAML, Format.NAME = Format("json"), Format("yaml"), Format("
 
 def parse_format(text: str) -> Format:
     """Parses the value of `--output`."""
-    given = Format(text)
-    needs_template = f"{given.kind}=" in Format.WORDS
-    if (given.kind not in Format.WORDS and not needs_template) or needs_template is not bool(
-        given.template
+    form = Format(text)
+    needs_template = f"{form.kind}=" in Format.WORDS
+    if (form.kind not in Format.WORDS and not needs_template) or needs_template is not bool(
+        form.template
     ):
         raise typer.BadParameter(f"{text!r} is not one of {', '.join(Format.WORDS)}")
-    return given
+    return form
 
 
 Output = Annotated[

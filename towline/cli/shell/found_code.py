@@ -28,9 +28,9 @@ def with_exit_code(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, exit_code: bool = False, **values: object) -> None:
         if exit_code and values.get("watch"):
             raise Invalid("--watch runs until Ctrl-C; leave out --exit-code", field="--exit-code")
-        before = shown_rows()
+        rows_before = shown_rows()
         command(**values)
-        if exit_code and shown_rows() > before:
+        if exit_code and shown_rows() > rows_before:
             raise typer.Exit(FOUND)
 
     return with_flag(run, command, "exit_code", _ExitCode)

@@ -44,11 +44,11 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**values: object) -> None:
-        made = {
+        group_values = {
             name: group(**{option: values.pop(option) for option in group.__annotations__})
             for name, group in groups.items()
         }
-        command(**values, **made)
+        command(**values, **group_values)
 
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -62,10 +62,10 @@ def with_flag(
     flag = inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation
     )
-    given = [
+    parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(command).parameters.values()
     ]
-    vars(run)["__signature__"] = inspect.Signature([*given, flag])
+    vars(run)["__signature__"] = inspect.Signature([*parameters, flag])
     run.__annotations__ = {**command.__annotations__, name: annotation}
     return run

@@ -61,7 +61,7 @@ def since(title: str, *path: str) -> Column[Row]:
 
 def amount(title: str, key: str) -> Column[Row]:
     """Column with a number of bytes."""
-    return Column(title, lambda row: _in_bytes(row.get(key)), (key,))
+    return Column(title, lambda row: _format_bytes(row.get(key)), (key,))
 
 
 def show(
@@ -73,21 +73,21 @@ def show(
     """Prints rows, or one row, in a format; `name` is what `-o name` prints: a key, or more."""
     is_one = isinstance(rows, Mapping)
     many = cast("list[R]", [rows] if is_one else list(rows))
-    shown = rows if is_one else many
+    values = rows if is_one else many
     _SHOWN_ROWS.set(shown_rows() + len(many))
     if form == Format.JSON:
-        print(escape_controls(json.dumps(shown, indent=2, ensure_ascii=False)))
+        print(escape_controls(json.dumps(values, indent=2, ensure_ascii=False)))
     elif form == Format.YAML:
-        print(_yaml(shown), end="")
+        print(_yaml(values), end="")
     elif form == Format.NAME:
         names = [name(row) if callable(name) else row[name] for row in many]
         print(*(escape_controls(str(name)) for name in names), sep="\n", end="\n" if many else "")
     elif form.kind == JSONPATH:
-        items = shown if is_one else {"items": many}
-        text = escape_controls(load(_TEMPLATES).fill(form.template, items))
-        print(text, end="" if text.endswith("\n") else "\n")
+        items = values if is_one else {"items": many}
+        filled = escape_controls(load(_TEMPLATES).fill(form.template, items))
+        print(filled, end="" if filled.endswith("\n") else "\n")
     elif form.kind == CUSTOM_COLUMNS:
-        print(*table(many, _custom(form.template), wide=True), sep="\n")
+        print(*table(many, _template_columns(form.template), wide=True), sep="\n")
     elif many:
         wide = form == Format.WIDE
         has_id = wide and "id" in many[0] and all(column.title != "ID" for column in columns)
@@ -102,7 +102,7 @@ def shown_rows() -> int:
     return _SHOWN_ROWS.get()
 
 
-def _custom(template: str) -> list[Column[Any]]:
+def _template_columns(template: str) -> list[Column[Any]]:
     module = load(_TEMPLATES)
     return [Column(title, partial(module.cell, path)) for title, path in module.columns(template)]
 
@@ -115,12 +115,12 @@ def table(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool = False
     columns = [column for column in columns if wide or not column.wide]
     cells = [[_text(column.cell(row)) for column in columns] for row in rows]
     if is_terminal() and not wide:
-        cells = [[_cut(cell) for cell in row] for row in cells]
+        cells = [[_shorten(cell) for cell in row] for row in cells]
     titles = [column.title for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     lines = [_line(titles, widths, lambda text: colour(text, bold=True))]
     if _is_coloured():
-        return lines + [_line(row, widths, _by_meaning) for row in cells]
+        return lines + [_line(row, widths, _colour_state) for row in cells]
     return lines + ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
@@ -179,7 +179,7 @@ def _age_at(row: Row, keys: Sequence[str]) -> str:
     return age(moment if isinstance(moment, str) else None)
 
 
-def _in_bytes(count: object) -> str:
+def _format_bytes(count: object) -> str:
     if not isinstance(count, int | float):
         return ""
     for unit in ("B", "KiB", "MiB"):
@@ -222,9 +222,9 @@ def _line(cells: Sequence[str], widths: Sequence[int], paint: Callable[[str], st
     return "  ".join(painted).rstrip()
 
 
-def _by_meaning(text: str) -> str:
-    found = state_colour(text)
-    return colour(text, found) if found else text
+def _colour_state(text: str) -> str:
+    state = state_colour(text)
+    return colour(text, state) if state else text
 
 
 def _text(value: object) -> str:
@@ -242,5 +242,5 @@ def _text(value: object) -> str:
     return escape_controls(" ".join(text.split()))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CELL_WIDTH else text[: MAX_CELL_WIDTH - 1] + "…"

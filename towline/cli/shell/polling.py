@@ -24,25 +24,25 @@ def seconds(text: str, option: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def telling(
-    look: Callable[[], T], describe: Callable[[T], str], say: Callable[[str], None]
+def with_progress(
+    read: Callable[[], T], describe: Callable[[T], str], say: Callable[[str], None]
 ) -> Callable[[], T]:
-    """Returns `look`, which then says each description that differs from the last one."""
-    said = ""
+    """Returns `read`, which then says each description that differs from the last one."""
+    last_message = ""
 
-    def look_and_tell() -> T:
-        nonlocal said
-        seen = look()
-        if (text := describe(seen)) != said:
-            said = text
-            say(text)
+    def read_and_report() -> T:
+        nonlocal last_message
+        seen = read()
+        if (message := describe(seen)) != last_message:
+            last_message = message
+            say(message)
         return seen
 
-    return look_and_tell
+    return read_and_report
 
 
 def poll_until(
-    look: Callable[[], T],
+    read: Callable[[], T],
     done: Callable[[T], bool],
     timeout: float,
     *,
@@ -51,15 +51,15 @@ def poll_until(
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Calls `look` until `done` is true for its result, and returns that.
+    """Calls `read` until `done` is true for its result, and returns that.
 
     WaitTimeout: the timeout (in seconds) passed; `describe` formats the last result.
     """
-    end = monotonic() + timeout
+    deadline = monotonic() + timeout
     while True:
-        seen = look()
-        if done(seen):
-            return seen
-        if monotonic() + every > end:
-            raise WaitTimeout(f"timed out after {timeout:.0f} s: {describe(seen)}")
+        state = read()
+        if done(state):
+            return state
+        if monotonic() + every > deadline:
+            raise WaitTimeout(f"timed out after {timeout:.0f} s: {describe(state)}")
         sleep(every)

@@ -28,18 +28,18 @@ def tags_of(selector: str | None) -> "list[TagAttributes] | None":
     return named(parse_pairs(selector.split(","), "--selector"))
 
 
-def fields_of(selector: str | None, known: Collection[str]) -> dict[str, list[str]]:
+def fields_of(selector: str | None, allowed: Collection[str]) -> dict[str, list[str]]:
     """Parses a selector of fields; a field with several values has one of them.
 
     Invalid: a part without `=`, or an unknown field.
     """
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for part in selector.split(",") if selector else ():
         ((field, value),) = parse_pairs([part], "--field-selector").items()
-        if field not in known:
+        if field not in allowed:
             raise Invalid(
-                f"unknown field {field!r}; known: {', '.join(sorted(known))}",
+                f"unknown field {field!r}; known: {', '.join(sorted(allowed))}",
                 field="--field-selector",
             )
-        found.setdefault(field, []).append(value)
-    return found
+        fields.setdefault(field, []).append(value)
+    return fields

@@ -50,10 +50,10 @@ def configuration_of(values: Mapping[str, str]) -> "list[ConfigAttributes]":
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def parse_pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     """Parses a repeated `key=value` option. Invalid: a value without `=`."""
     found = {}
-    for pair in given or ():
+    for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise Invalid(f"{pair!r} is not key=value", field=option)
@@ -61,26 +61,26 @@ def parse_pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def found_or_none(look: Callable[[], Found]) -> Found | None:
+def found_or_none(lookup: Callable[[], Found]) -> Found | None:
     """Returns the result of a lookup; None if it raises NotFound."""
     try:
-        return look()
+        return lookup()
     except NotFound:
         return None
 
 
-def first_found(what: str, *lookups: Callable[[], Found], listed_by: str = "") -> Found:
-    """Returns the first result of several lookups. Raises NotFound, with `what`, if all fail.
+def first_found(subject: str, *lookups: Callable[[], Found], listed_by: str = "") -> Found:
+    """Returns the first result of several lookups. Raises NotFound, with `subject`, if all fail.
 
     `listed_by`: the command that lists what exists, such as `clusters list`.
     """
-    for look in lookups:
-        if (found := found_or_none(look)) is not None:
+    for lookup in lookups:
+        if (found := found_or_none(lookup)) is not None:
             return found
-    raise NotFound(not_found(what, listed_by))
+    raise NotFound(not_found(subject, listed_by))
 
 
-def not_found(what: str, listed_by: str = "") -> str:
+def not_found(subject: str, listed_by: str = "") -> str:
     """Returns the message about a missing resource, and the command that lists what exists."""
     hint = f"; `towline {listed_by}` shows what exists" if listed_by else ""
-    return f"could not find {what}{hint}"
+    return f"could not find {subject}{hint}"

@@ -21,10 +21,10 @@ def fill(template: str, data: object) -> str:
     parts = _TOKENS.split(template if "{" in template else f"{{{template}}}")
     if any("{" in text or "}" in text for text in parts[::2]):
         raise Invalid("jsonpath: braces do not match", field="--output")
-    return "".join(_filled(parts, data))
+    return "".join(_fill(parts, data))
 
 
-def _filled(parts: Sequence[str], data: object) -> Iterator[str]:
+def _fill(parts: Sequence[str], data: object) -> Iterator[str]:
     """Yields the output of alternating texts and expressions."""
     position = 0
     while position < len(parts):
@@ -33,15 +33,15 @@ def _filled(parts: Sequence[str], data: object) -> Iterator[str]:
         position += 2
         word, _, path = expression[0].strip().partition(" ") if expression else ("", "", "")
         if word == "range":
-            end = _end(parts, position)
+            end = _end_of_range(parts, position)
             for item in find(path.strip(), data):
-                yield from _filled([*parts[position : end - 1], parts[end - 1]], item)
+                yield from _fill([*parts[position : end - 1], parts[end - 1]], item)
             position = end + 1
         elif expression:
             yield _value(expression[0].strip(), data)
 
 
-def _end(parts: Sequence[str], position: int) -> int:
+def _end_of_range(parts: Sequence[str], position: int) -> int:
     """Position of the `end` that belongs to a `range`."""
     depth = 1
     for number in range(position + 1, len(parts), 2):

@@ -60,12 +60,12 @@ class _Changes:
         self._document = document
         self._sleep = sleep
         # Opened before the first result, so that no change is missed.
-        self._subscription = self._opened()
+        self._subscription = self._open()
 
     def wait(self) -> None:
         if self._subscription is None:
             self._sleep(POLL_SECONDS)
-            self._subscription = self._opened()
+            self._subscription = self._open()
             return
         try:
             self._subscription.changes(AGES_SECONDS)
@@ -77,7 +77,7 @@ class _Changes:
             self._subscription.close()
         self._subscription = None
 
-    def _opened(self) -> "Subscription | None":
+    def _open(self) -> "Subscription | None":
         if not self._document:
             return None
         try:
@@ -99,14 +99,14 @@ class _Captured(io.StringIO):
 
 
 def _repeat(command: Callable[[], None], wait: Callable[[], None]) -> None:
-    out, shown = sys.stdout, None
+    out, previous = sys.stdout, None
     while True:
         captured = _Captured(out)
         # A partial result is shown too.
         with redirect_stdout(captured), suppress(typer.Exit):
             command()
-        if (text := captured.getvalue()) != shown:
-            out.write(f"{_CLEAR if out.isatty() else ''}{text}")
+        if (output := captured.getvalue()) != previous:
+            out.write(f"{_CLEAR if out.isatty() else ''}{output}")
             out.flush()
-            shown = text
+            previous = output
         wait()

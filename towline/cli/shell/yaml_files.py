@@ -10,21 +10,21 @@ from towline.cli.lazy_import import load
 from towline.input_files import read_text
 
 
-def read_map(path: Path, option: str, what: str) -> JsonObject:
-    """Reads a YAML file with one map; `what` names its content. Invalid, with the option."""
+def read_map(path: Path, option: str, subject: str) -> JsonObject:
+    """Reads a YAML file with one map; `subject` names its content. Invalid, with the option."""
     yaml = load("yaml")
     try:
-        given = yaml.safe_load(read_text(path, option))
+        content = yaml.safe_load(read_text(path, option))
     except yaml.YAMLError as error:
         raise Invalid(f"{path} is not YAML: {error}", field=option) from None
-    if not isinstance(given, dict):
-        raise Invalid(f"{path}: {what} is a map of its fields", field=option)
-    if "apiVersion" in given:
+    if not isinstance(content, dict):
+        raise Invalid(f"{path}: {subject} is a map of its fields", field=option)
+    if "apiVersion" in content:
         raise Invalid(
-            f"{path} is a manifest, and this option takes {what}: run `towline apply -f {path}`",
+            f"{path} is a manifest, and this option takes {subject}: run `towline apply -f {path}`",
             field=option,
         )
-    return given
+    return content
 
 
 @contextmanager

@@ -26,27 +26,27 @@ def find_view(api: GraphQLApi, name: str, list: str | None = None) -> SavedView:
     Invalid: several views have this name.
     """
     views = saved_views(api, list=list)
-    same = [view for view in views if name in (view["name"], view["id"])]
-    found = [view for view in same if view["own"]] or same
-    if not found:
+    matching = [view for view in views if name in (view["name"], view["id"])]
+    preferred = [view for view in matching if view["own"]] or matching
+    if not preferred:
         raise NotFound(f"could not find view {name}; `towline views list` shows yours")
-    if len(found) > 1:
-        places = ", ".join(f"{view['id']} of {view['list']}" for view in found[:5])
-        raise Invalid(f"{len(found)} views are called {name}; use an id: {places}")
-    return found[0]
+    if len(preferred) > 1:
+        places = ", ".join(f"{view['id']} of {view['list']}" for view in preferred[:5])
+        raise Invalid(f"{len(preferred)} views are called {name}; use an id: {places}")
+    return preferred[0]
 
 
 def conditions_of_view(
-    api: GraphQLApi, list: str, name: str | None, known: Collection[str]
+    api: GraphQLApi, list: str, name: str | None, allowed: Collection[str]
 ) -> tuple[str, dict[str, list[str]]]:
     """Returns the words of a view's query, and the values of its conditions and other filters.
 
     Both are empty without a name. Invalid: the command has no such condition.
     """
-    return ("", {}) if name is None else parse_view(find_view(api, name, list), known)
+    return ("", {}) if name is None else parse_view(find_view(api, name, list), allowed)
 
 
-def parse_view(view: SavedView, known: Collection[str]) -> tuple[str, dict[str, list[str]]]:
+def parse_view(view: SavedView, allowed: Collection[str]) -> tuple[str, dict[str, list[str]]]:
     """Parses the query and the other filters of a view."""
     words: list[str] = []
     values: dict[str, list[str]] = {}
@@ -58,10 +58,10 @@ def parse_view(view: SavedView, known: Collection[str]) -> tuple[str, dict[str, 
             values.setdefault(condition[1], []).extend(filter(None, given))
     for name, value in view["filters"].items():
         values.setdefault(name, []).append(str(value))
-    if unknown := sorted(values.keys() - set(known)):
+    if unknown := sorted(values.keys() - set(allowed)):
         raise Invalid(
             f"view {view['name']} has the condition {unknown[0]}, which this command does not "
-            f"know; known: {', '.join(sorted(known))}",
+            f"know; known: {', '.join(sorted(allowed))}",
             field="--view",
         )
     return " ".join(words), values
