@@ -5,7 +5,7 @@ from typing import Generic, Protocol, TypedDict, TypeVar
 
 from core.errors import NotFound
 
-PAGE = 300
+PAGE = 250
 """Rows of a page; the cost limit of queries allows no more rows of the widest lists."""
 LARGE_PAGE = 1_000
 """Rows of a page with few fields: the maximum of the API."""
