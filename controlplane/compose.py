@@ -51,6 +51,7 @@ from controlplane.configuration.api.contexts import BoundContexts
 from controlplane.configuration.operations.contexts import ServiceContexts
 from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.configuration_sources.loop import ConfigurationSourceLoop
+from controlplane.configuration_sources.operations.field_managers import FieldManagers
 from controlplane.configuration_sources.operations.reconciler import SourceReconciler
 from controlplane.configuration_sources.operations.sources import ConfigurationSources
 from controlplane.delivery.loop import RenderLoop
@@ -411,8 +412,9 @@ def _operations(
         SavedViews(context),
     )
     kinds = all_kinds(Operations(*operations))
-    manifests = Manifests(context, kinds), ManifestReplays(context, kinds, replays)
-    return Operations(*operations, *manifests)
+    manifests = Manifests(context, kinds)
+    managers = FieldManagers(context, manifests)
+    return Operations(*operations, manifests, managers, ManifestReplays(context, kinds, replays))
 
 
 def _cluster_sources(

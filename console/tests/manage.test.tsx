@@ -28,6 +28,7 @@ function client(can: boolean, scope = "installation"): Client {
     manifest: '{"apiVersion":"towline.io/v1","kind":"Group","metadata":{"name":"ops"}}',
     createGroup: GROUP,
     createGroupMember: { id: "m" },
+    fieldManagers: [],
     deleteGroup: { id: "g" },
   };
   const answer = (operation: Operation): OperationResult => {

@@ -6,11 +6,13 @@ import strawberry
 
 from controlplane.access.api.loading import load_projects
 from controlplane.access.api.types import ProjectType
+from controlplane.configuration_sources.model.managers import FieldManager
 from controlplane.configuration_sources.model.source import (
     ApplyMode,
     ConfigurationSource,
     SourceResult,
 )
+from controlplane.configuration_sources.operations.field_managers import FieldManagers
 from controlplane.configuration_sources.operations.sources import (
     ConfigurationSourceChange,
     ConfigurationSources,
@@ -74,6 +76,11 @@ _SOURCES = ResourceFields(
 )
 
 
+@output(FieldManager, nullable={"source"}, name="FieldManager")
+class FieldManagerType(Output[FieldManager]):
+    """A manager that has set fields of a resource through its manifest."""
+
+
 @strawberry.type
 class ConfigurationSourceQuery:
     """Queries of configuration sources."""
@@ -86,6 +93,17 @@ class ConfigurationSourceQuery:
     Args:
         q: Text to search for in names and folders. Limit: 200 characters.
     """
+
+    @strawberry.field
+    async def field_managers(self, info: Info, kind: str, name: str) -> list[FieldManagerType]:
+        """Managers of the fields of a resource: configuration sources, Terraform and others.
+
+        Args:
+            kind: Name of the kind of manifests, such as `Service`.
+            name: Name of the resource; that of a service contains its cluster, as `eu-1/web`.
+        """
+        found = await info.context[FieldManagers].of(info.context.actor, kind, name)
+        return [FieldManagerType.of(manager) for manager in found]
 
 
 @strawberry.type

@@ -11,6 +11,7 @@ import { useParam } from "../ui/useParam";
 import { Actions } from "./Actions";
 import { AsYaml } from "./AsYaml";
 import { bulkAction } from "./bulkAction";
+import { FieldManagers } from "./FieldManagers";
 import type { Kind } from "./kind";
 import "./manage.css";
 
@@ -50,6 +51,11 @@ function DeclaredAs<Data, Variables extends AnyVariables, Node>({ kind, node }: 
   return declared === null ? null : <AsYaml {...declared} />;
 }
 
+function ManagersOf<Data, Variables extends AnyVariables, Node>({ kind, node }: { readonly kind: Kind<Data, Variables, Node>; readonly node: Node }) {
+  const declared = kind.declared?.(node) ?? null;
+  return declared === null ? null : <FieldManagers {...declared} />;
+}
+
 /** List of a kind of resource; an open row shows its details and actions. */
 export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind, level = 2 }: Props<Data, Variables, Node>) {
   const { filter, problems, isFiltered } = useListFilter();
@@ -84,6 +90,7 @@ export function ResourceList<Data, Variables extends AnyVariables, Node>({ kind,
                 <Actions actions={kind.actions} node={node} />
                 <DeclaredAs kind={kind} node={node} />
               </div>
+              <ManagersOf kind={kind} node={node} />
               {kind.details?.(node)}
             </div>
           )

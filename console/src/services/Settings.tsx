@@ -2,6 +2,7 @@ import { useState, type SubmitEvent } from "react";
 import { useMutation, type CombinedError } from "urql";
 import { useLocation } from "wouter";
 import { DeleteServiceDocument, DetachServiceDocument } from "../api/generated";
+import { FieldManagers } from "../manage/FieldManagers";
 import { counted } from "../text/counts";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
@@ -116,6 +117,7 @@ function DangerZone({ service }: { readonly service: Service }) {
 export function Settings({ service }: { readonly service: Service }) {
   return (
     <div className="stack">
+      {service.cluster !== null && <FieldManagers kind="Service" name={`${service.cluster.handle}/${service.name}`} />}
       <Edit key={service.id} service={service} />
       <DangerZone service={service} />
     </div>

@@ -17,7 +17,7 @@ from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
 from controlplane.manifests.operations.sealed_fields import FieldSeals
 from controlplane.manifests.operations.state import SpecReader, without_defaults
-from controlplane.manifests.ports import ApplyGuard
+from controlplane.manifests.ports import ApplyGuard, DeclaredResourceStore
 from controlplane.platform.batch import open_batch
 from controlplane.platform.context import OperationContext
 from controlplane.platform.kinds import AnyKind, DeclaredRow
@@ -124,12 +124,7 @@ class Manifests:
         kind = self.kind(kind_name)
         async with self._context.store.read() as tx:
             names = ResourceNames(tx, actor, self._kinds)
-            row = (await names.rows(kind, {key})).get(key)
-            if row is None or not kind.is_declared(row):
-                if not any(actor.policy.anywhere(Verb.READ, readable) for readable in ResourceKind):
-                    raise Forbidden("you have no role: ask an administrator for one")
-                text = f"{kind.name} {key[:120]!r} does not exist, or you may not read it"
-                raise NotFound(text)
+            row = await _find_row(actor, kind, names, key)
             seals = FieldSeals(self._context.sealer, tx)
             state = SpecReader(tx, actor, names, self._reader, seals)
             declared = (await state.declared([row])).get(row.id)
@@ -138,6 +133,17 @@ class Manifests:
             if not with_defaults:
                 spec = without_defaults(self._reader.codecs[kind.name], spec)
             return _to_document(kind, names, row, spec, declared)
+
+    async def declared(self, actor: Actor, kind_name: str, key: str) -> DeclaredResource | None:
+        """Returns the managers of a resource; None if no manifest describes it.
+
+        Raises as `document`.
+        """
+        require_member(actor)
+        kind = self.kind(kind_name)
+        async with self._context.store.read() as tx:
+            row = await _find_row(actor, kind, ResourceNames(tx, actor, self._kinds), key)
+            return await tx[DeclaredResourceStore].peek(row.id)
 
     def kind(self, name: str) -> AnyKind:
         """Returns the kind with this name, in any case. Raises NotFound."""
@@ -155,6 +161,15 @@ class Manifests:
     def kind_names(self) -> list[str]:
         """Returns the names of all kinds."""
         return list(self._reader.kinds)
+
+
+async def _find_row(actor: Actor, kind: AnyKind, names: ResourceNames, key: str) -> DeclaredRow:
+    row = (await names.rows(kind, {key})).get(key)
+    if row is not None and kind.is_declared(row):
+        return row
+    if not any(actor.policy.anywhere(Verb.READ, readable) for readable in ResourceKind):
+        raise Forbidden("you have no role: ask an administrator for one")
+    raise NotFound(f"{kind.name} {key[:120]!r} does not exist, or you may not read it")
 
 
 def _to_document(

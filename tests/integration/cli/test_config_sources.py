@@ -116,6 +116,21 @@ def test_a_plan_waits_for_an_approval(
     assert "name: new-1" in installation.run("export", "Cluster").stdout
 
 
+def test_a_change_of_a_field_in_git_comes_with_a_warning(
+    installation: Installation, repository: ServedRepository
+) -> None:
+    installation.run("config-sources", "update", NAME, "--mode", "automatic", "--drift", "heal")
+    url = "https://git.example.org/warned.git"
+    declared = document("GitRepository", url, {"username": "bot"})
+    wait_for(installation, "SYNCED", repository.commit({"fleet/warned.yaml": declared}))
+    said = installation.run("repos", "update", url, "--username", "other").stderr
+    assert f"configuration source {NAME} manages username, and its next check reverts" in said
+    installation.run("config-sources", "suspend", NAME)
+    said = installation.run("repos", "update", url, "--username", "other").stderr
+    assert "its next commit overwrites the change" in said
+    installation.run("config-sources", "resume", NAME)
+
+
 def test_a_suspended_source_is_shown_as_such(installation: Installation) -> None:
     installation.run("config-sources", "suspend", NAME)
     assert "SUSPENDED" in installation.run("config-sources", "list").stdout

@@ -285,6 +285,7 @@ ARGUMENTS = {
     "deleteManifests": 'sources: [{{file: "old.yaml", content: "' + _GROUP.format("old") + '"}}]',
     "manifest": 'kind: "ClusterGroup", name: "old"',
     "manifestSchema": 'kind: "ClusterGroup"',
+    "fieldManagers": 'kind: "ClusterGroup", name: "old"',
     "manifestWhatIf": 'source: {{file: "line.yaml", content: "' + _PIPELINE + '"}},'
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
     "savedView": 'id: "{view}"',
@@ -746,7 +747,8 @@ def _tells(kind: str, name: str, data: Any, stage: Stage) -> bool:
     if not is_list:
         return True
     own = [id for what, id in stage.ids.items() if what not in ("elsewhere", "job_json") and id]
-    return any(f'"{id}"' in text for id in own) or name in ("users", "auditChains", "whoCan")
+    without_ids = ("users", "auditChains", "whoCan", "fieldManagers")
+    return any(f'"{id}"' in text for id in own) or name in without_ids
 
 
 async def matrix(folder: Path) -> dict[str, dict[str, str]]:

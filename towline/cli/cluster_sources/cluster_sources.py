@@ -9,6 +9,7 @@ from towline.cli.access.find import find_user
 from towline.cli.cluster_sources import generated as operations
 from towline.cli.cluster_sources.generated import ClusterSource, ClusterSourceMember
 from towline.cli.clusters.find import find_cluster
+from towline.cli.manifests.managers import fields_of, warn_of_managers
 from towline.cli.projects.find import find_project
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -209,6 +210,7 @@ def update_source(
         attributes["clusterId"] = find_cluster(api, cluster)["id"]
     row = operations.update_cluster_source(api, source["id"], attributes)
     show(row, COLUMNS, output, "name")
+    warn_of_managers(api, "ClusterSource", row["name"], fields_of(attributes))
 
 
 @app.command("sync")
@@ -265,6 +267,7 @@ def _set_suspended(context: typer.Context, name: str, output: Format, *, suspend
     id = _find(api, name)["id"]
     row = operations.update_cluster_source(api, id, {"suspended": suspended})
     show(row, COLUMNS, output, "name")
+    warn_of_managers(api, "ClusterSource", row["name"], ["suspended"])
 
 
 def _find(api: GraphQLApi, name: str) -> ClusterSource:

@@ -10,6 +10,7 @@ from towline.cli.access.find import find_user
 from towline.cli.access.users import InstallationRole
 from towline.cli.config_sources import generated as operations
 from towline.cli.config_sources.generated import ConfigurationSource, SourcePlan
+from towline.cli.manifests.managers import fields_of, warn_of_managers
 from towline.cli.manifests.plans import print_items, problem_lines
 from towline.cli.projects.find import find_project
 from towline.cli.repositories import generated as repositories
@@ -200,6 +201,7 @@ def update_source(
         attributes["serviceAccountId"] = find_user(api, options.service_account)["id"]
     row = operations.update_configuration_source(api, source["id"], attributes)
     show(row, COLUMNS, output, "name")
+    warn_of_managers(api, "ConfigurationSource", row["name"], fields_of(attributes))
 
 
 @app.command("plan")
@@ -311,6 +313,7 @@ def _set_suspended(context: typer.Context, name: str, output: Format, *, suspend
     id = _find(api, name)["id"]
     row = operations.update_configuration_source(api, id, {"suspended": suspended})
     show(row, COLUMNS, output, "name")
+    warn_of_managers(api, "ConfigurationSource", row["name"], ["suspended"])
 
 
 def _find(api: GraphQLApi, name: str) -> ConfigurationSource:

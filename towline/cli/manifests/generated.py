@@ -45,9 +45,17 @@ class Plan(TypedDict):
     problems: list[PlanProblem]
 
 
+class FieldManager(TypedDict):
+    manager: str
+    fields: list[str]
+    source: str | None
+    reverts: bool
+
+
 _PLAN_ITEM = 'fragment PlanItem on ManifestChange{action kind name file line changes{path before after}conflicts{path owner}}'
 _PLAN_PROBLEM = 'fragment PlanProblem on ManifestProblem{message file line document field code}'
 _PLAN = 'fragment Plan on ManifestPlan{applied items{...PlanItem}problems{...PlanProblem}}'
+_FIELD_MANAGER = 'fragment FieldManager on FieldManager{manager fields source reverts}'
 
 
 APPLY_MANIFESTS: GraphQLDocument[Mapping[str, Plan]] = GraphQLDocument('mutation ApplyManifests($sources:[ManifestSource!]!$options:ManifestApplyOptions){applyManifests(sources:$sources options:$options){...Plan}}' + _PLAN + _PLAN_ITEM + _PLAN_PROBLEM)
@@ -90,3 +98,10 @@ MANIFEST: GraphQLDocument[Mapping[str, str]] = GraphQLDocument('query Manifest($
 
 def manifest(api: GraphQLApi, kind: str, name: str) -> str:
     return run(api, MANIFEST, kind=kind, name=name)
+
+
+FIELD_MANAGERS: GraphQLDocument[Mapping[str, list[FieldManager]]] = GraphQLDocument('query FieldManagers($kind:String!$name:String!){fieldManagers(kind:$kind name:$name){...FieldManager}}' + _FIELD_MANAGER)
+
+
+def field_managers(api: GraphQLApi, kind: str, name: str) -> list[FieldManager]:
+    return run(api, FIELD_MANAGERS, kind=kind, name=name)

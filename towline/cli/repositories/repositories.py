@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towline.cli.clusters.find import find_cluster
+from towline.cli.manifests.managers import fields_of, warn_of_managers
 from towline.cli.repositories import generated as operations
 from towline.cli.repositories.find import find_repository
 from towline.cli.repositories.generated import Repository
@@ -187,6 +188,7 @@ def update_repository(
     row = find_repository(api, repository)
     attributes["url"] = url or row["url"]
     show(operations.update_repository(api, row["id"], attributes), COLUMNS, output, "url")
+    warn_of_managers(api, "GitRepository", row["url"], fields_of(attributes))
 
 
 @app.command("delete")

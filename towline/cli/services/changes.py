@@ -7,6 +7,7 @@ import typer
 
 from core.errors import Invalid, NotFound, TowlineError
 from towline.cli.clusters.find import find_cluster_id
+from towline.cli.manifests.managers import warn_of_managers
 from towline.cli.services import generated as operations
 from towline.cli.services.columns import COLUMNS
 from towline.cli.services.find import find_service, label
@@ -266,7 +267,9 @@ def _pausing(verb: str, *, paused: bool) -> Change:
         return Effect("takes no changes until it resumes" if paused else "follows Git again")
 
     def run(api: GraphQLApi, service: Service) -> Service:
-        return operations.update_service(api, service["id"], {"paused": paused})
+        changed = operations.update_service(api, service["id"], {"paused": paused})
+        warn_of_managers(api, "Service", label(service), ["paused"])
+        return changed
 
     return Change(verb, effect, run)
 

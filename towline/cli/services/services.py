@@ -7,6 +7,7 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster, find_cluster_id
+from towline.cli.manifests.managers import warn_of_managers
 from towline.cli.projects.find import find_project_id
 from towline.cli.repositories.find import OCI_SCHEME, find_or_add_repository
 from towline.cli.services import generated as operations
@@ -282,6 +283,21 @@ class ServiceOptions(OptionGroup):
         ),
     ] = None
 
+    @property
+    def changed(self) -> list[str]:
+        """The fields of a manifest that the options change."""
+        options = {
+            "ref": self.ref or None,
+            "folder": self.folder,
+            "kustomizePath": self.kustomize or None,
+            "templated": self.templated,
+            "protect": self.protect,
+            "paused": self.paused,
+            "verification": self.soak,
+        }
+        values = [f"configuration.{name}" for name in parse_pairs(self.setting, "--set")]
+        return [*(name for name, option in options.items() if option is not None), *values]
+
     def attributes(self, service: Service) -> "ServiceUpdateAttributes":
         """Builds the attributes of the given options."""
         attributes: ServiceUpdateAttributes = {}
@@ -318,6 +334,8 @@ def update_service(
 ) -> None:
     """Update only the given fields.
 
+    Warns of fields that a configuration source, Terraform or another manager set as well.
+
     \b
     Example:
       towline services update dev/web --ref release-2
@@ -328,6 +346,7 @@ def update_service(
     if not attributes:
         raise Invalid("nothing to update; give at least one option, see --help")
     show(operations.update_service(api, found["id"], attributes), COLUMNS, output, label)
+    warn_of_managers(api, "Service", label(found), options.changed)
 
 
 @app.command("delete")
