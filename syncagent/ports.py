@@ -454,7 +454,7 @@ class Outbox(Protocol):
         """
         ...
 
-    def trim(self, group: str, most: int) -> None:
+    def trim(self, group: str, max_entries: int) -> None:
         """Drops the oldest unsent reports on topics `<group>/…` above a number."""
         ...
 
@@ -604,7 +604,7 @@ class JobCluster(Protocol):
         """Lists the pods of a Job, oldest first; a Pod is its own list."""
         ...
 
-    async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
+    async def job_log(self, pod: ObjectRef, container: str, max_bytes: int) -> str:
         """Returns the end of a container's log. Refused: it has none."""
         ...
 

@@ -68,8 +68,8 @@ class CredentialFiles:
     def for_url(self, url: str) -> GitCredentials | None:
         """Finds the credentials with the longest matching `url`. Invalid: a malformed file."""
         remote = _parse_url(url)
-        fitting = [file for file in self._load_entries() if _covers(file[0], remote)]
-        return max(fitting, key=lambda entry: len(entry[0].path))[1] if fitting else None
+        matching = [file for file in self._load_entries() if _covers(file[0], remote)]
+        return max(matching, key=lambda entry: len(entry[0].path))[1] if matching else None
 
     def _load_entries(self) -> list[tuple[Remote, GitCredentials]]:
         if self._folder is None:

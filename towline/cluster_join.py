@@ -221,8 +221,8 @@ class JoinedCluster:
         for kind, list_objects, delete in kinds:
             for name in _object_names(list_objects, f"{managed},{_HANDLE}={self.handle}"):
                 yield f"{kind} {name}", partial(delete, name=name)
-        others = _object_names(accounts, f"{managed},{_HANDLE}!={self.handle}")
-        for name in [] if others else _object_names(core.list_namespace, managed):
+        other_objects = _object_names(accounts, f"{managed},{_HANDLE}!={self.handle}")
+        for name in [] if other_objects else _object_names(core.list_namespace, managed):
             yield f"Namespace {name}", partial(core.delete_namespace, name=name)
 
     @contextmanager

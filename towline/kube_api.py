@@ -96,8 +96,8 @@ class KubeApi:
         """Finds a kind by its plural, singular or short name, `plural.group` or `kind.group`."""
         lowercase_name = name.lower()
         for group in self._groups():
-            if found := find_kind_in(group, lowercase_name):
-                return found
+            if known_kind := find_kind_in(group, lowercase_name):
+                return known_kind
         raise NotFound(f"cluster {self.handle} has no kind {name!r}")
 
     def plurals(self) -> list[str]:

@@ -83,10 +83,10 @@ def pages(
     **variables: object,
 ) -> Iterator[Node]:
     """Yields all nodes of a connection; fetches the next page when it is needed."""
-    after = None
+    cursor = None
     while True:
-        page = run(api, document, first=rows, after=after, **variables)
+        page = run(api, document, first=rows, after=cursor, **variables)
         yield from (edge["node"] for edge in page["edges"])
         if not page["pageInfo"]["hasNextPage"]:
             return
-        after = page["pageInfo"]["endCursor"]
+        cursor = page["pageInfo"]["endCursor"]

@@ -29,28 +29,30 @@ def main(folder: Path, today: date, accepted: Path = ACCEPTED_RISKS) -> int:
     """Audits all packages; prints findings and failures."""
     folder.mkdir(parents=True, exist_ok=True)
     locks = [lock for lock in tracked("*.lock") if lock != CRATES]
-    asked: dict[str, Callable[[], AuditReport]] = {
+    reports: dict[str, Callable[[], AuditReport]] = {
         "Python": lambda: tools.python(locks, folder.absolute()),
         "console": lambda: tools.node(tools.ROOT / "console"),
         "Rust": lambda: tools.crates(CRATES),
     }
-    found: list[KnownVulnerability] = []
+    findings: list[KnownVulnerability] = []
     silent = 0
-    for name, ask in asked.items():
+    for name, ask in reports.items():
         try:
             report = ask()
         except AuditUnavailable as error:
             silent += 1
             print(f"{name} was not audited: {error}")
             continue
-        found += report.findings
+        findings += report.findings
         print(f"{name}: {report.packages} packages, {len(report.findings)} known vulnerabilities")
-    standing, idle = apply_exemptions(found, exemptions(accepted, today), today)
-    for finding in standing:
+    remaining, idle = apply_exemptions(findings, exemptions(accepted, today), today)
+    for finding in remaining:
         print(finding)
-    for each in () if silent else idle:
-        print(f"{accepted.name}: {each.id} of {each.package} is no longer found: remove it")
-    return 1 if standing else UNKNOWN if silent else 0
+    for exemption in () if silent else idle:
+        print(
+            f"{accepted.name}: {exemption.id} of {exemption.package} is no longer found: remove it"
+        )
+    return 1 if remaining else UNKNOWN if silent else 0
 
 
 def tracked(pattern: str) -> list[Path]:

@@ -59,43 +59,45 @@ def from_pip_audit(text: str) -> AuditReport:
     # pip-audit reports packages unknown to its service as having no vulnerabilities.
     if skipped := [answer["skip_reason"] for answer in answered if "skip_reason" in answer]:
         raise AuditUnavailable(skipped[0])
-    found = [
+    findings = [
         KnownVulnerability(
             package=answer["name"],
             version=answer["version"],
-            ids=(known["id"], *sorted(known.get("aliases", ()))),
-            title=known.get("description", ""),
-            remedy=_fixed_in(known["fix_versions"]),
+            ids=(vulnerability["id"], *sorted(vulnerability.get("aliases", ()))),
+            title=vulnerability.get("description", ""),
+            remedy=_fixed_in(vulnerability["fix_versions"]),
         )
         for answer in answered
-        for known in answer["vulns"]
+        for vulnerability in answer["vulns"]
     ]
-    return AuditReport(len(answered), tuple(found))
+    return AuditReport(len(answered), tuple(findings))
 
 
 def from_npm(text: str) -> AuditReport:
     """Parses the output of `npm audit --json`. Unanswered: the registry has no advisories."""
     answer = _object(text, "vulnerabilities")
-    found = [
+    findings = [
         KnownVulnerability(
-            package=known["name"],
-            version=known["range"],
-            ids=(known["url"].rpartition("/")[2],),
-            title=known["title"],
+            package=advisory["name"],
+            version=advisory["range"],
+            ids=(advisory["url"].rpartition("/")[2],),
+            title=advisory["title"],
             remedy=_replaced_by(package["fixAvailable"]),
         )
         for package in answer["vulnerabilities"].values()
-        for known in package["via"]
+        for advisory in package["via"]
         # A string names another package of this list, through which this one is vulnerable.
-        if not isinstance(known, str)
+        if not isinstance(advisory, str)
     ]
-    return AuditReport(answer["metadata"]["dependencies"]["total"], tuple(found))
+    return AuditReport(answer["metadata"]["dependencies"]["total"], tuple(findings))
 
 
 def from_osv(crate: Crate, text: str) -> tuple[KnownVulnerability, ...]:
     """Parses the response of OSV about one crate. AuditUnavailable: it is no such response."""
     try:
-        known = [entry for entry in json.loads(text).get("vulns", ()) if "withdrawn" not in entry]
+        advisories = [
+            entry for entry in json.loads(text).get("vulns", ()) if "withdrawn" not in entry
+        ]
     except (ValueError, AttributeError):
         raise AuditUnavailable(f"OSV sent no answer about {crate[0]}") from None
     return tuple(
@@ -106,7 +108,7 @@ def from_osv(crate: Crate, text: str) -> tuple[KnownVulnerability, ...]:
             title=entry.get("summary", ""),
             remedy=_fixed_in(_fixed_versions(entry, crate[0])),
         )
-        for entry in known
+        for entry in advisories
     )
 
 
@@ -158,8 +160,8 @@ def _object(text: str, needed: str) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or needed not in answer:
-        said = answer.get("message", text) if isinstance(answer, dict) else text
-        last = str(said).strip().rpartition("\n")[2]
+        message = answer.get("message", text) if isinstance(answer, dict) else text
+        last = str(message).strip().rpartition("\n")[2]
         raise AuditUnavailable(last[:200] or "the tool printed nothing")
     return answer
 

@@ -42,8 +42,8 @@ def config() -> dict[str, Any]:
 
 def commit_time() -> int:
     """Time of the built commit, which makes the image reproducible."""
-    shown = ["git", "log", "-1", "--format=%ct"]
-    return int(subprocess.run(shown, capture_output=True, text=True, check=True).stdout)
+    command = ["git", "log", "-1", "--format=%ct"]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def build(architectures: list[str], folder: Path, level: int = 6) -> Path:

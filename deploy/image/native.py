@@ -49,6 +49,6 @@ def _missing(machine: str, target: str) -> str:
     linker = f"{machine}-linux-gnu-gcc"
     if shutil.which(linker) is None:
         return f"{linker} (on Debian, apt install gcc-{machine.replace('_', '-')}-linux-gnu)"
-    shown = ["rustc", "--print", "target-libdir", "--target", target]
-    libraries = subprocess.run(shown, capture_output=True, text=True, check=False).stdout.strip()
+    command = ["rustc", "--print", "target-libdir", "--target", target]
+    libraries = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return "" if libraries and Path(libraries).is_dir() else f"rustup target add {target}"

@@ -34,9 +34,9 @@ async def tail_of(cluster: JobCluster, pods: Sequence[KubeObject]) -> str:
     return _whole_lines("\n".join(parts)[-TAIL_BYTES:], TAIL_BYTES)
 
 
-def _whole_lines(text: str, most: int) -> str:
+def _whole_lines(text: str, max_bytes: int) -> str:
     """Drops a partial first line: masking would miss half of a secret."""
-    return text if len(text.encode()) < most else text.partition("\n")[2] or text
+    return text if len(text.encode()) < max_bytes else text.partition("\n")[2] or text
 
 
 class LogFollower:

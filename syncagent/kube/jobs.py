@@ -64,13 +64,13 @@ class KubeJobs:
         found = [_with_type(item, pods) for item in answer.get("items") or ()]
         return sorted(found, key=lambda pod: metadata_of(pod).get("creationTimestamp") or "")
 
-    async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
+    async def job_log(self, pod: ObjectRef, container: str, max_bytes: int) -> str:
         query = {"container": container, "tailLines": str(_TAIL_LINES)}
         end = bytearray()
         async with self._client.stream(_log_path(pod), query) as content:
             async for data in content.iter_any():
                 end += data
-                del end[:-most]
+                del end[:-max_bytes]
         return end.decode(errors="replace")
 
     async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:

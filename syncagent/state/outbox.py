@@ -53,13 +53,13 @@ class SqliteOutbox:
                 )
         self._filled.set()
 
-    def trim(self, group: str, most: int) -> None:
+    def trim(self, group: str, max_entries: int) -> None:
         with self._db.transaction() as db:
             db.execute(
                 "DELETE FROM report WHERE position IN (SELECT position FROM report"
                 " INDEXED BY report_waiting WHERE topic > ? AND topic < ? AND number IS NULL"
                 " ORDER BY position DESC LIMIT -1 OFFSET ?)",
-                (f"{group}/", f"{group}0", most),
+                (f"{group}/", f"{group}0", max_entries),
             )
 
     def acknowledge(self, number: int) -> None:

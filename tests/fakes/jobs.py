@@ -49,8 +49,8 @@ class FakeJobCluster:
         self._ask()
         return [one for (kind, _), one in self.objects.items() if kind == "Pod"]
 
-    async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
-        return self.logs.get(pod.name, "")[-most:]
+    async def job_log(self, pod: ObjectRef, container: str, max_bytes: int) -> str:
+        return self.logs.get(pod.name, "")[-max_bytes:]
 
     async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
         for line in self.logs.get(pod.name, "").splitlines(keepends=True):

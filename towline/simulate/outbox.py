@@ -53,10 +53,10 @@ class MemoryOutbox:
         else:
             self._queued[position] = replace(waiting, body=body)
 
-    def trim(self, group: str, most: int) -> None:
+    def trim(self, group: str, max_entries: int) -> None:
         """See `Outbox.trim`."""
-        inside = [p for p, one in self._queued.items() if one.topic.startswith(f"{group}/")]
-        for position in inside[: max(0, len(inside) - most)]:
+        inside = [p for p, entry in self._queued.items() if entry.topic.startswith(f"{group}/")]
+        for position in inside[: max(0, len(inside) - max_entries)]:
             topic = self._queued.pop(position).topic
             if self._newest.get(topic) == position:
                 del self._newest[topic]
@@ -85,17 +85,17 @@ class MemoryOutbox:
 
     def take(self, limit: int) -> list[NumberedReport]:
         """See `Outbox.take`."""
-        taken = []
+        entries = []
         for position in list(islice(self._queued, limit)):
             report = self._queued.pop(position)
             if self._newest.get(report.topic) == position:
                 del self._newest[report.topic]
             self._number += 1
-            taken.append(NumberedReport(self._number, report.at_ms, report.body))
-        self._sent.extend(taken)
+            entries.append(NumberedReport(self._number, report.at_ms, report.body))
+        self._sent.extend(entries)
         if not self._queued:
             self._filled.clear()
-        return taken
+        return entries
 
     async def wait(self) -> None:
         """See `Outbox.wait`."""

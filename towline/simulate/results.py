@@ -45,10 +45,10 @@ class ScenarioResult:
     curves: Sequence[Curve] = field(default=())
 
 
-def percentile(values: Sequence[float], part: float) -> float:
-    """Percentile of values for `part` (0 to 1); NaN without values."""
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """Percentile of values for `fraction` (0 to 1); NaN without values."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else float("nan")
+    return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))] if ordered else float("nan")
 
 
 def cumulative_distribution(values: Sequence[float]) -> Points:
@@ -56,8 +56,8 @@ def cumulative_distribution(values: Sequence[float]) -> Points:
     ordered = sorted(values)
     count = len(ordered)
     step = max(1, count // 200)
-    some = [(value, 100 * (at + 1) / count) for at, value in enumerate(ordered)]
-    return [(0.0, 0.0), *some[::step], *some[-1:]]
+    sample = [(value, 100 * (index + 1) / count) for index, value in enumerate(ordered)]
+    return [(0.0, 0.0), *sample[::step], *sample[-1:]]
 
 
 def linear_fit(points: Points) -> tuple[float, float]:

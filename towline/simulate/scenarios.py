@@ -181,11 +181,11 @@ async def flapping(stage: Simulation) -> ScenarioResult:
         linked.append((at, await stage.linked()))
         cuts += await stage.close_connections(_FLAP_SHARE)
         await asyncio.sleep(_CUT_EVERY_S)
-    back = await stage.wait_linked()
+    reconnection = await stage.wait_linked()
     used = stage.hub.gauge.read().cpu - before
     figures = [
         Figure("connections cut", float(cuts), ""),
-        Figure("all linked again after the last cut", back, "s"),
+        Figure("all linked again after the last cut", reconnection, "s"),
         Figure("flapping, control plane's CPU per cut", 1000 * used / max(cuts, 1), "ms"),
     ]
     curve = Curve("Linked while connections are cut", "seconds", _LINKED, {"linked": linked})
@@ -202,10 +202,10 @@ async def storm(stage: Simulation) -> ScenarioResult:
     else:
         stage.say("cutting all connections")
         await stage.close_connections(1.0)
-    back = await stage.record_reconnection()
-    curve = Curve("Back after the storm", "seconds", _LINKED, {"linked": back})
+    reconnection = await stage.record_reconnection()
+    curve = Curve("Back after the storm", "seconds", _LINKED, {"linked": reconnection})
     return ScenarioResult(
-        "storm", [Figure(f"all {stage.size} agents back", back[-1][0], "s", 20.0)], [curve]
+        "storm", [Figure(f"all {stage.size} agents back", reconnection[-1][0], "s", 20.0)], [curve]
     )
 
 

@@ -188,7 +188,7 @@ def test_only_the_newest_of_a_group_stay(outbox: SqliteOutbox) -> None:
 class CrashingOutbox(SqliteOutbox):
     """Ends before it drops old reports, as in a crash."""
 
-    def trim(self, group: str, most: int) -> None:
+    def trim(self, group: str, max_entries: int) -> None:
         raise Unavailable("crashed")
 
 

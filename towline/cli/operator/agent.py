@@ -121,7 +121,7 @@ def replace(
 
 
 def _print_check(passed: bool, needed: bool, step: str, text: str) -> None:
-    sign = "ok  " if passed else "FAIL" if needed else "lack"
+    sign = "ok  " if passed else "FAIL" if needed else "WARN"
     typer.echo(f"{sign}  {escape_controls(step)}: {escape_controls(text)}")
 
 
