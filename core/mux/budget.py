@@ -34,9 +34,9 @@ class BudgetShare:
         self.used = 0
         self.holders: set[BudgetedStream] = set()
 
-    def change(self, holder: BudgetedStream, by: int) -> None:
-        """Adds `by` bytes (or removes them, if negative) for a stream."""
-        self.used += by
+    def change(self, holder: BudgetedStream, delta: int) -> None:
+        """Adds `delta` bytes (or removes them, if negative) for a stream."""
+        self.used += delta
         if holder.held:
             self.holders.add(holder)
         else:
@@ -45,7 +45,7 @@ class BudgetShare:
     def reset_largest(self) -> None:
         """Resets the largest holders until the rest is within the limit."""
         while self.used > self.limit:
-            largest = max(self.holders, key=_held)
+            largest = max(self.holders, key=_held_bytes)
             largest.fail(TOO_MANY, "too much data is waiting for slow readers; retry later")
 
 
@@ -69,7 +69,7 @@ class ReceiveBudget:
         return self._all.used
 
     @property
-    def tight(self) -> bool:
+    def is_tight(self) -> bool:
         """True if half of the budget is in use."""
         return self._all.used * 2 >= self.limit
 
@@ -80,10 +80,10 @@ class ReceiveBudget:
 
     def update(self, holder: BudgetedStream) -> None:
         """Updates the bytes that a stream holds, after each change."""
-        grown = holder.held > holder.counted
+        has_grown = holder.held > holder.counted
         self._change(holder, holder.held)
-        if grown:
-            for share in self._of(holder):
+        if has_grown:
+            for share in self._shares_of(holder):
                 share.reset_largest()
 
     def forget(self, holder: BudgetedStream) -> None:
@@ -93,23 +93,23 @@ class ReceiveBudget:
             self._change(holder, 0)
 
     def _change(self, holder: BudgetedStream, held: int) -> None:
-        by, holder.counted = held - holder.counted, held
-        for share in self._of(holder):
-            share.change(holder, by)
+        delta, holder.counted = held - holder.counted, held
+        for share in self._shares_of(holder):
+            share.change(holder, delta)
         if not held:
             self._drop_unused(holder)
 
-    def _of(self, holder: BudgetedStream) -> tuple[BudgetShare, BudgetShare, BudgetShare]:
+    def _shares_of(self, holder: BudgetedStream) -> tuple[BudgetShare, BudgetShare, BudgetShare]:
         return (
             self._share(("tenant", holder.tenant), self._tenants),
             self._share(("link", holder.link), self._links),
             self._all,
         )
 
-    def _share(self, key: tuple[str, object], part: int) -> BudgetShare:
+    def _share(self, key: tuple[str, object], divisor: int) -> BudgetShare:
         share = self._shares.get(key)
         if share is None:
-            share = self._shares[key] = BudgetShare(self.limit // part)
+            share = self._shares[key] = BudgetShare(self.limit // divisor)
         return share
 
     def _drop_unused(self, holder: BudgetedStream) -> None:
@@ -118,5 +118,5 @@ class ReceiveBudget:
                 del self._shares[key]
 
 
-def _held(holder: BudgetedStream) -> int:
+def _held_bytes(holder: BudgetedStream) -> int:
     return holder.held

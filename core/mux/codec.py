@@ -32,7 +32,8 @@ VERSION = 1
 
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
-# Only replicas of the control plane use passages and questions; no agent serves them.
+# Only replicas of the control plane use KIND_FORWARD and KIND_REPLICA_REQUEST; no agent serves
+# them.
 KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST, KIND_DATA_LINK = range(5)
 # Feature bits of HELLO.
 FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS, FEATURE_PROOF = 1, 2, 4, 8
@@ -87,9 +88,9 @@ class Open:
     """A request to the agent: the caller (`identity`, header lines) and the request head.
 
     `head` has no Host field and ends in an empty line. For KIND_TCP it is `host:port`, for
-    KIND_PASSAGE the header of `proxy.replicas.forward_header` before the request head, and for
-    KIND_QUESTION empty, because the stream's data is the question. For KIND_DATA_LINK it is the
-    port of the control plane to dial, and a ticket. `flags` are FLAG_*.
+    KIND_FORWARD the header of `proxy.replicas.forward_header` before the request head. For
+    KIND_REPLICA_REQUEST it is empty, because the stream's data is the request. For KIND_DATA_LINK
+    it is the port of the control plane to dial, and a ticket. `flags` are FLAG_*.
     `window`, if received, is the number of bytes granted for the response.
     """
 
@@ -111,15 +112,17 @@ class Open:
         if len(payload) < _OPEN.size:
             raise ProtocolError("short OPEN")
         kind, flags, length, request_id, window = _OPEN.unpack_from(payload)
-        rest = bytes(payload[_OPEN.size :])
-        if length > len(rest):
+        block_and_head = bytes(payload[_OPEN.size :])
+        if length > len(block_and_head):
             raise ProtocolError("OPEN shorter than its identity block")
-        return cls(rest[length:], rest[:length], request_id, flags, window, kind)
+        return cls(
+            block_and_head[length:], block_and_head[:length], request_id, flags, window, kind
+        )
 
     def split_at_audit_id(self) -> tuple[bytes, bytes] | None:
         """Splits the head around the audit ID; None: it has none."""
-        before, found, after = self.head.rpartition(_AUDIT_ID + self.request_id.hex().encode())
-        return (before + _AUDIT_ID, after) if found else None
+        before, separator, after = self.head.rpartition(_AUDIT_ID + self.request_id.hex().encode())
+        return (before + _AUDIT_ID, after) if separator else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ class Drain:
 
     def pack(self) -> bytes:
         """Encodes the payload of a DRAIN frame."""
-        return _DRAIN.pack(self.last_id, self.grace_ms) + _text(self.text)
+        return _DRAIN.pack(self.last_id, self.grace_ms) + _encode_text(self.text)
 
     @classmethod
     def unpack(cls, payload: Buffer) -> "Drain":
@@ -140,7 +143,7 @@ class Drain:
         if len(payload) < _DRAIN.size:
             raise ProtocolError("short DRAIN")
         last_id, grace_ms = _DRAIN.unpack_from(payload)
-        return cls(last_id, grace_ms, _read_text(payload[_DRAIN.size :]))
+        return cls(last_id, grace_ms, _decode_text(payload[_DRAIN.size :]))
 
 
 def add_proof(identity: bytes, token: bytes) -> bytes:
@@ -163,18 +166,18 @@ def header(stream_id: int, kind: int, length: int) -> bytes:
 
 def frames(message: Buffer) -> Iterator[tuple[int, int, int, int]]:
     """Yields stream id, type with flags, payload start and payload end of each frame."""
-    at, size = 0, len(message)
-    while at < size:
-        if size - at < HEADER_SIZE:
+    offset, size = 0, len(message)
+    while offset < size:
+        if size - offset < HEADER_SIZE:
             raise ProtocolError("a frame header exceeds the end of its message")
-        stream_id, word = _HEADER.unpack_from(message, at)
-        kind, length = word >> 24, word & 0xFFFFFF
-        start, at = at + HEADER_SIZE, at + HEADER_SIZE + length
-        if at > size:
+        stream_id, type_and_length = _HEADER.unpack_from(message, offset)
+        kind, length = type_and_length >> 24, type_and_length & 0xFFFFFF
+        start, offset = offset + HEADER_SIZE, offset + HEADER_SIZE + length
+        if offset > size:
             raise ProtocolError("a frame exceeds the end of its message")
         if length > MAX_FRAME and (kind != OPEN or length > MAX_OPEN):
             raise ProtocolError(f"a frame of {length} bytes")
-        yield stream_id, kind, start, at
+        yield stream_id, kind, start, offset
 
 
 def pack_u32(value: int) -> bytes:
@@ -191,19 +194,19 @@ def unpack_u32(payload: Buffer) -> int:
 
 def pack_reset(code: int, text: str) -> bytes:
     """Encodes the payload of RESET."""
-    return _RESET.pack(code) + _text(text)
+    return _RESET.pack(code) + _encode_text(text)
 
 
 def unpack_reset(payload: Buffer) -> tuple[int, str]:
     """Decodes code and text of a RESET payload."""
     if len(payload) < _RESET.size:
         raise ProtocolError("short RESET")
-    return _RESET.unpack_from(payload)[0], _read_text(payload[_RESET.size :])
+    return _RESET.unpack_from(payload)[0], _decode_text(payload[_RESET.size :])
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode()[:MAX_TEXT]
 
 
-def _read_text(payload: Buffer) -> str:
+def _decode_text(payload: Buffer) -> str:
     return bytes(payload[:MAX_TEXT]).decode(errors="replace")

@@ -12,7 +12,7 @@ from core.mux.codec import ProtocolError
 # Lower bounds of the cap: bytes for a fast link, seconds of its rate for a slow one.
 FLOOR, FLOOR_SECONDS = 96 << 10, 0.5
 MIN_CAP = 8 << 10
-START = 12 << 10
+INITIAL_CAP = 12 << 10
 STEP = 32 << 10
 GAIN = 1.25
 QUEUE_FLOOR, QUEUE_FLOOR_SECONDS = 64 << 10, 0.25
@@ -34,8 +34,8 @@ class CongestionWindow:
     """
 
     __slots__ = (
-        "_fastest",
         "_messages",
+        "_recent_rates",
         "_round_trip",
         "_round_trip_at",
         "acked",
@@ -45,12 +45,12 @@ class CongestionWindow:
     )
 
     def __init__(self) -> None:
-        self.cap = START
+        self.cap = INITIAL_CAP
         self.narrow = False
         self.sent = 0
         self.acked = 0
         self._messages: list[tuple[int, float, int]] = []
-        self._fastest: list[tuple[float, float]] = []
+        self._recent_rates: list[tuple[float, float]] = []
         self._round_trip = float("inf")
         self._round_trip_at = 0.0
 
@@ -65,12 +65,12 @@ class CongestionWindow:
         return max(MIN_MESSAGE_BYTES, self.cap >> 2)
 
     def on_sent(self, size: int, now: float) -> None:
-        """Notes that a message of `size` bytes was sent."""
+        """Records that a message of `size` bytes was sent."""
         self.sent += size
         self._messages.append((self.sent, now, self.acked))
 
     def on_ack(self, size: int, now: float) -> None:
-        """Notes that the peer has received `size` more bytes."""
+        """Records that the peer has received `size` more bytes."""
         self.acked += size
         if self.acked > self.sent:
             raise ProtocolError("ACK for more than was sent")
@@ -78,9 +78,9 @@ class CongestionWindow:
         if count:
             _, sent_at, acked = self._messages[count - 1]
             del self._messages[:count]
-            self._learn(now, max(now - sent_at, MIN_ROUND_TRIP_SECONDS), self.acked - acked)
+            self._update_cap(now, max(now - sent_at, MIN_ROUND_TRIP_SECONDS), self.acked - acked)
 
-    def _learn(self, now: float, round_trip: float, delivered: int) -> None:
+    def _update_cap(self, now: float, round_trip: float, delivered: int) -> None:
         if round_trip < self._round_trip or now - self._round_trip_at > ROUND_TRIP_MEMORY:
             self._round_trip, self._round_trip_at = round_trip, now
         rate = self._best_rate(now, delivered / round_trip)
@@ -91,13 +91,13 @@ class CongestionWindow:
 
     def _best_rate(self, now: float, rate: float) -> float:
         """Returns the best of the recent rates; drops those that a newer one exceeds."""
-        while self._fastest and self._fastest[-1][1] <= rate:
-            self._fastest.pop()
-        self._fastest.append((now, rate))
+        while self._recent_rates and self._recent_rates[-1][1] <= rate:
+            self._recent_rates.pop()
+        self._recent_rates.append((now, rate))
         horizon = now - max(10 * self._round_trip, MIN_RATE_MEMORY_SECONDS)
-        while self._fastest[0][0] < horizon:
-            self._fastest.pop(0)
-        return self._fastest[0][1]
+        while self._recent_rates[0][0] < horizon:
+            self._recent_rates.pop(0)
+        return self._recent_rates[0][1]
 
 
 class AckSchedule:
@@ -116,7 +116,7 @@ class AckSchedule:
         self.pending = 0
         self._last = float("-inf")
 
-    def wait(self, now: float) -> float | None:
+    def ack_delay(self, now: float) -> float | None:
         """Returns the seconds until the next ACK, None if too few bytes are pending."""
         if self.pending < self.SLOW_STEP:
             return None

@@ -84,36 +84,36 @@ class Mux:
     """One end of a link; `hub` is true on the side of the control plane."""
 
     __slots__ = (
+        "_ack_is_fast",
+        "_ack_timer",
+        "_acks",
         "_clock",
-        "_eager",
-        "_flight",
-        "_gathered",
-        "_heard",
+        "_compressor",
+        "_congestion",
+        "_frame_limiter",
         "_hello",
         "_hub",
         "_last_id",
+        "_last_posted",
+        "_last_received",
         "_link",
         "_owner",
-        "_packer",
-        "_pinged",
-        "_prompt",
+        "_ping_sent",
         "_queue",
-        "_ration",
-        "_receipt_timer",
-        "_receipts",
+        "_sends_at_once",
         "_settings",
-        "_ticking",
+        "_tick_scheduled",
         "_timers",
-        "_turns",
         "_violations",
+        "_waited_turns",
         "budget",
         "closed",
         "congested",
         "crowded",
-        "drained",
         "draining",
         "max_window",
         "peer",
+        "peer_draining",
         "streams",
     )
 
@@ -134,24 +134,24 @@ class Mux:
         self.congested = self.crowded = False
         self.closed = False
         self.draining = False
-        self.drained = False
+        self.peer_draining = False
         self.peer: Hello | None = None
         self._link, self._owner, self._hub = link, owner, hub
         self._clock, self._timers, self._settings = time.clock, time.timers, settings
         self._hello = hello
         self._queue = SendQueue()
-        self._packer: FrameCompressor | None = None
-        self._flight = CongestionWindow()
-        self._receipts = AckSchedule()
+        self._compressor: FrameCompressor | None = None
+        self._congestion = CongestionWindow()
+        self._acks = AckSchedule()
         self._last_id = 0
-        self._heard = self._clock.monotonic()
-        self._ration = FrameRateLimiter(self._heard)
-        self._pinged = False
-        self._ticking = False
-        self._eager = True
-        self._turns = self._gathered = 0
-        self._receipt_timer: CancellableTimer | None = None
-        self._prompt = False
+        self._last_received = self._clock.monotonic()
+        self._frame_limiter = FrameRateLimiter(self._last_received)
+        self._ping_sent = False
+        self._tick_scheduled = False
+        self._sends_at_once = True
+        self._waited_turns = self._last_posted = 0
+        self._ack_timer: CancellableTimer | None = None
+        self._ack_is_fast = False
         self._violations: tuple[float, ...] = ()
         self.post(0, codec.HELLO, hello.pack())
 
@@ -160,7 +160,7 @@ class Mux:
     @property
     def accepts_streams(self) -> bool:
         """True after the peer's HELLO, until either side drains."""
-        return not (self.closed or self.draining or self.drained) and self.peer is not None
+        return not (self.closed or self.draining or self.peer_draining) and self.peer is not None
 
     @property
     def features(self) -> int:
@@ -172,7 +172,7 @@ class Mux:
         if self.peer is None or self.closed:
             raise ProtocolError("the link is not open")
         self._last_id = self._last_id + 2 if self._last_id else 1
-        grant = self._settings.small_window if self.budget.tight else self._settings.window
+        grant = self._settings.small_window if self.budget.is_tight else self._settings.window
         now = self._clock.monotonic()
         stream = TunnelStream(
             self, self._last_id, tenant, credit=self.peer.window, grant=grant, opened=now
@@ -189,8 +189,8 @@ class Mux:
         """Asks the peer to move to another link; open streams may end."""
         if not (self.draining or self.closed):
             self.draining = True
-            last = self._last_id
-            self.post(0, codec.DRAIN, Drain(last, grace_ms, text).pack())
+            last_id = self._last_id
+            self.post(0, codec.DRAIN, Drain(last_id, grace_ms, text).pack())
 
     def beat(self) -> None:
         """Pings a silent peer and closes the link of a dead one; call about every second.
@@ -200,11 +200,11 @@ class Mux:
         now = self._clock.monotonic()
         self._end_unread(now)
         self._end_old(now)
-        silent = now - self._heard
+        silent = now - self._last_received
         if silent >= self._settings.dead_after:
             self.close(f"no data from the peer for {silent:.0f} s")
-        elif silent >= self._settings.ping_after and not self._pinged:
-            self._pinged = True
+        elif silent >= self._settings.ping_after and not self._ping_sent:
+            self._ping_sent = True
             self.post(0, codec.PING, b"\0" * 8)
 
     def close(self, reason: str) -> None:
@@ -223,9 +223,9 @@ class Mux:
 
     def _end_old(self, now: float) -> None:
         """Ends old streams; `streams` is in the order of opening."""
-        limit = now - self._settings.max_stream_seconds
+        opened_before = now - self._settings.max_stream_seconds
         for stream in [
-            *takewhile(lambda candidate: candidate.opened <= limit, self.streams.values())
+            *takewhile(lambda candidate: candidate.opened <= opened_before, self.streams.values())
         ]:
             stream.fail(LATE, f"open for {now - stream.opened:.0f} s, the longest allowed time")
 
@@ -235,14 +235,14 @@ class Mux:
         """Processes a message. A protocol violation closes the link."""
         if self.closed:
             return
-        self._heard = self._clock.monotonic()
-        self._pinged = False
-        self._receipts.pending += len(message)
+        self._last_received = self._clock.monotonic()
+        self._ping_sent = False
+        self._acks.pending += len(message)
         try:
             if len(message) > MAX_MESSAGE_BYTES:
                 raise ProtocolError(f"a message of {len(message)} bytes")
             for stream_id, kind, start, end in codec.frames(message):
-                self._on_frame(stream_id, kind, _piece(message, start, end))
+                self._on_frame(stream_id, kind, _frame_payload(message, start, end))
                 if self.closed:
                     return
         except ProtocolError as error:
@@ -252,7 +252,7 @@ class Mux:
 
     def on_drain(self) -> None:
         """Continues to send when the link is no longer blocked."""
-        if self._ticking or not self._queue:
+        if self._tick_scheduled or not self._queue:
             return
         if self._queue.is_trivial:
             self._flush()
@@ -264,8 +264,8 @@ class Mux:
         if self.closed:
             return
         self.closed = True
-        if self._receipt_timer is not None:
-            self._receipt_timer.cancel()
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
         for stream in tuple(self.streams.values()):
             stream.close().on_reset(GONE, reason)
         self._owner.on_closed(reason)
@@ -306,14 +306,14 @@ class Mux:
 
     def _schedule(self) -> None:
         """Sends at the end of the tick; the first frame of a quiet tick goes at once."""
-        if self._ticking or self.closed:
+        if self._tick_scheduled or self.closed:
             return
         self._next_turn()
-        if self._eager and not self._link.blocked:
+        if self._sends_at_once and not self._link.blocked:
             self._flush()
 
     def _next_turn(self) -> None:
-        self._ticking = True
+        self._tick_scheduled = True
         self._timers.call_soon(self._tick)
 
     def _tick(self) -> None:
@@ -322,59 +322,59 @@ class Mux:
         if not is_trivial and self._still_gathering():
             self._next_turn()
             return
-        self._turns = 0
-        self._ticking = False
-        self._eager = is_trivial
+        self._waited_turns = 0
+        self._tick_scheduled = False
+        self._sends_at_once = is_trivial
         if self._queue and not self.closed:
             self._flush()
 
     def _still_gathering(self) -> bool:
-        before, self._gathered = self._gathered, self._queue.posted
-        self._turns += 1
+        previous, self._last_posted = self._last_posted, self._queue.posted
+        self._waited_turns += 1
         return (
-            before != self._gathered
-            and self._turns <= MAX_COALESCING_TURNS
+            previous != self._last_posted
+            and self._waited_turns <= MAX_COALESCING_TURNS
             and self._queue.lane_size < MESSAGE
             and not self.closed
         )
 
     def _flush(self) -> None:
         while self._queue and not self._link.blocked:
-            compressor = self._packer if self._flight.narrow else None
-            message, size = self._queue.next_message(self._flight.room, compressor)
+            compressor = self._compressor if self._congestion.narrow else None
+            message, size = self._queue.next_message(self._congestion.room, compressor)
             if not message:
                 break
-            self._flight.on_sent(size, self._clock.monotonic())
+            self._congestion.on_sent(size, self._clock.monotonic())
             self._link.send(message)
         if self.congested or self.crowded:
-            self._relax()
+            self._clear_congestion()
 
-    def _relax(self) -> None:
-        relieved = CONGESTED // 2
-        self.congested = self.congested and self._queue.bulk_size >= relieved
-        self.crowded = self.crowded and self._queue.lane_size >= relieved
+    def _clear_congestion(self) -> None:
+        threshold = CONGESTED // 2
+        self.congested = self.congested and self._queue.bulk_size >= threshold
+        self.crowded = self.crowded and self._queue.lane_size >= threshold
         if not (self.congested and self.crowded):
             for stream in tuple(self.streams.values()):
                 stream.wake()
 
     def _acknowledge(self) -> None:
-        if self._receipt_timer is not None:
-            if self._receipts.pending < STEP or self._prompt:
+        if self._ack_timer is not None:
+            if self._acks.pending < STEP or self._ack_is_fast:
                 return
-            self._receipt_timer.cancel()
-            self._receipt_timer = None
+            self._ack_timer.cancel()
+            self._ack_timer = None
         now = self._clock.monotonic()
-        wait = self._receipts.wait(now)
-        self._prompt = self._receipts.pending >= STEP
-        if wait == 0:
-            self.post(0, codec.ACK, codec.pack_u32(self._receipts.take(now)))
-        elif wait is not None:
-            self._receipt_timer = self._timers.call_later(wait, self._acknowledge_late)
+        delay = self._acks.ack_delay(now)
+        self._ack_is_fast = self._acks.pending >= STEP
+        if delay == 0:
+            self.post(0, codec.ACK, codec.pack_u32(self._acks.take(now)))
+        elif delay is not None:
+            self._ack_timer = self._timers.call_later(delay, self._acknowledge_late)
 
     def _acknowledge_late(self) -> None:
-        self._receipt_timer = None
+        self._ack_timer = None
         if not self.closed:
-            size = self._receipts.take(self._clock.monotonic())
+            size = self._acks.take(self._clock.monotonic())
             self.post(0, codec.ACK, codec.pack_u32(size))
 
     # Receiving
@@ -382,24 +382,24 @@ class Mux:
     def _on_frame(self, stream_id: int, kind: int, payload: Buffer) -> None:
         type_ = kind & codec.TYPE_MASK
         if kind & codec.COMPRESSED:
-            if type_ != codec.DATA or not self._common(codec.FEATURE_ZSTD):
+            if type_ != codec.DATA or not self._both_support(codec.FEATURE_ZSTD):
                 raise ProtocolError("a reserved flag is set")
             payload = decompress(payload)
         if self.peer is None and type_ != codec.HELLO:
             raise ProtocolError("the first frame is not HELLO")
         if stream_id == 0:
-            self._ration.spend(type_, self._heard)
+            self._frame_limiter.spend(type_, self._last_received)
             self._on_link_frame(type_, kind, payload)
         elif (stream := self.streams.get(stream_id)) is not None:
             if len(payload) < SMALL_PAYLOAD_BYTES and not kind & codec.END:
-                self._ration.spend(type_, self._heard)
+                self._frame_limiter.spend(type_, self._last_received)
             self._on_stream_frame(stream, type_, kind, payload)
         elif type_ == codec.OPEN and not self._hub:
             self._on_open(stream_id, payload)
         elif not stream_id & 1 or stream_id > self._last_id or type_ not in _STREAM_FRAMES:
             raise ProtocolError(f"frame of type {type_} for stream {stream_id}")
         else:
-            self._ration.spend(type_, self._heard)
+            self._frame_limiter.spend(type_, self._last_received)
 
     def _on_link_frame(self, type_: int, kind: int, payload: Buffer) -> None:
         handler = self._ON_LINK.get(type_)
@@ -447,7 +447,7 @@ class Mux:
             request.identity,
             credit=request.window,
             grant=self._hello.window,
-            opened=self._heard,
+            opened=self._last_received,
         )
         stream.received_end = bool(request.flags & codec.FLAG_NOBODY)
         self.streams[stream_id] = stream
@@ -457,19 +457,19 @@ class Mux:
         if self.peer is not None:
             raise ProtocolError("a second HELLO")
         hello = Hello.unpack(payload)
-        ours = self._hello
-        if hello.highest < ours.lowest or hello.lowest > ours.highest:
+        own = self._hello
+        if hello.highest < own.lowest or hello.lowest > own.highest:
             raise ProtocolError(
                 f"no common version: {hello.lowest}-{hello.highest} there, "
-                f"{ours.lowest}-{ours.highest} here"
+                f"{own.lowest}-{own.highest} here"
             )
         self.peer = hello
-        self._fit()
-        if self._common(codec.FEATURE_ZSTD):
-            self._packer = FrameCompressor()
+        self._set_frame_sizes()
+        if self._both_support(codec.FEATURE_ZSTD):
+            self._compressor = FrameCompressor()
         self._owner.on_ready(hello)
 
-    def _common(self, feature: int) -> bool:
+    def _both_support(self, feature: int) -> bool:
         return bool(self.features & self._hello.features & feature)
 
     def _on_ping(self, kind: int, payload: Buffer) -> None:
@@ -481,18 +481,18 @@ class Mux:
             self.post(0, codec.PING | codec.END, bytes(payload))
 
     def _on_drain_frame(self, _: int, payload: Buffer) -> None:
-        self.drained = True
+        self.peer_draining = True
         self._owner.on_peer_draining(Drain.unpack(payload))
 
     def _on_ack(self, _: int, payload: Buffer) -> None:
-        self._flight.on_ack(codec.unpack_u32(payload), self._clock.monotonic())
-        self._fit()
+        self._congestion.on_ack(codec.unpack_u32(payload), self._clock.monotonic())
+        self._set_frame_sizes()
         self.on_drain()
 
-    def _fit(self) -> None:
+    def _set_frame_sizes(self) -> None:
         """Fits the size of frames and messages to the link."""
         largest = self.peer.largest if self.peer is not None else QUANTUM
-        self._queue.message = min(self._flight.message, MESSAGE)
+        self._queue.message = min(self._congestion.message, MESSAGE)
         self._queue.quantum = min(self._queue.message, QUANTUM, largest)
 
     # Functions: bound methods would be a cycle, which keeps the memory of an ended link.
@@ -507,7 +507,7 @@ class Mux:
 _STREAM_FRAMES = (codec.DATA, codec.CREDIT, codec.RESET)
 
 
-def _piece(message: bytes, start: int, end: int) -> Buffer:
+def _frame_payload(message: bytes, start: int, end: int) -> Buffer:
     """Copies small payloads, so that they do not keep a large message in memory."""
     if end - start > COPY_BELOW:
         return memoryview(message)[start:end]

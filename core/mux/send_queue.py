@@ -45,8 +45,8 @@ class SendQueue:
 
     __slots__ = (
         "_lane",
+        "_lane_taken",
         "_ring",
-        "_taken",
         "bulk_size",
         "lane_size",
         "message",
@@ -59,7 +59,7 @@ class SendQueue:
         self.lane_size = 0
         self.bulk_size = 0
         self.posted = 0
-        self._taken = 0
+        self._lane_taken = 0
         self._lane: list[tuple[bytes, Buffer]] = []
         self._ring: dict[bytes, dict[int, BulkSource]] = {}
 
@@ -85,7 +85,7 @@ class SendQueue:
         if ready and not source.offered:
             self._ring.setdefault(source.tenant, {})[source.id] = source
         elif source.offered and not ready:
-            self._leave(source)
+            self._remove(source)
         source.offered = ready
 
     def next_message(
@@ -93,52 +93,52 @@ class SendQueue:
     ) -> tuple[list[Buffer], int]:
         """Returns buffers and size of the next message; empty if bulk data has no room.
 
-        With a packer, compresses bulk data that shrinks enough.
+        With a compressor, compresses bulk data that shrinks enough.
         """
         share = MESSAGE if not self._ring or room <= 0 else self.message * 3 // 4
         message, size = self._take_small(share)
         while size < self.message and size < room and (source := self._next_source()):
             kind, payload = source.cut(self.quantum)
             if compressor is not None and len(payload) >= MIN_COMPRESSIBLE_BYTES:
-                kind, payload = _packed(source, compressor, kind, payload)
+                kind, payload = _compress_frame(source, compressor, kind, payload)
             message.append(header(source.id, kind, len(payload)))
             message.append(payload)
             size += len(payload) + HEADER_SIZE
             self.offer(source)
-            self._turn(source)
+            self._move_to_end(source)
         return message, size
 
     def _take_small(self, share: int) -> tuple[list[Buffer], int]:
         count, size = len(self._lane), self.lane_size
         if size > share:
-            count, size = self._fitting(share)
+            count, size = self._count_fitting(share)
         message: list[Buffer] = []
         for head, payload in self._lane[:count]:
             message.append(head)
             message.append(payload)
         del self._lane[:count]
         self.lane_size -= size
-        self._taken += count
+        self._lane_taken += count
         return message, size
 
-    def _fitting(self, share: int) -> tuple[int, int]:
+    def _count_fitting(self, share: int) -> tuple[int, int]:
         count = size = 0
         for head, payload in self._lane:
-            step = len(head) + len(payload)
-            if count and size + step > share:
+            frame_size = len(head) + len(payload)
+            if count and size + frame_size > share:
                 break
-            count, size = count + 1, size + step
+            count, size = count + 1, size + frame_size
         return count, size
 
     def _next_source(self) -> BulkSource | None:
         """Returns the next stream in turn; skips streams with frames in the lane."""
         for streams in self._ring.values():
             for source in streams.values():
-                if source.last_small <= self._taken:
+                if source.last_small <= self._lane_taken:
                     return source
         return None
 
-    def _turn(self, source: BulkSource) -> None:
+    def _move_to_end(self, source: BulkSource) -> None:
         """Moves the served stream and its tenant to the end of the ring."""
         streams = self._ring.pop(source.tenant, None)
         if streams is None:
@@ -147,14 +147,14 @@ class SendQueue:
             streams[source.id] = source
         self._ring[source.tenant] = streams
 
-    def _leave(self, source: BulkSource) -> None:
+    def _remove(self, source: BulkSource) -> None:
         streams = self._ring[source.tenant]
         del streams[source.id]
         if not streams:
             del self._ring[source.tenant]
 
 
-def _packed(
+def _compress_frame(
     source: BulkSource, compressor: FrameCompressor, kind: int, payload: Buffer
 ) -> tuple[int, Buffer]:
     if source.compression_skips:

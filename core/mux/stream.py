@@ -85,10 +85,10 @@ class TunnelStream:
 
     __slots__ = (
         "_backlog",
-        "_ending",
+        "_end_flags",
         "_mux",
+        "_owner_waits",
         "_unreported",
-        "_waiting",
         "backlogged",
         "closed",
         "compression_skips",
@@ -130,8 +130,8 @@ class TunnelStream:
         self.backlogged = self.offered = self.last_small = self.compression_skips = 0
         self.starved = self.sent_end = self.received_end = self.closed = False
         self._backlog: list[Buffer] = []
-        self._ending = 0
-        self._waiting = False
+        self._end_flags = 0
+        self._owner_waits = False
 
     @property
     def link(self) -> object:
@@ -155,35 +155,35 @@ class TunnelStream:
 
         Returns False if the caller must wait for `on_writable`; the given bytes are sent anyway.
         """
-        if self.closed or self.sent_end or self._ending:
+        if self.closed or self.sent_end or self._end_flags:
             return False
         size = len(data)
         if not self.backlogged and size <= SMALL and size <= self.credit:
             self._send_small(data, size, flags)
         else:
-            self._ending = flags
+            self._end_flags = flags
             if size:
                 self._backlog.append(data)
                 self.backlogged += size
                 self._mux.offer(self)
-        self._waiting = not self.writable
-        return not self._waiting
+        self._owner_waits = not self.writable
+        return not self._owner_waits
 
     def cut(self, quantum: int) -> tuple[int, Buffer]:
         """Takes the next frame (type with flags, payload) off the backlog, for the send queue."""
         data = self._backlog[0]
         size = min(len(data), quantum, self.credit)
         if size < len(data):
-            rest = memoryview(data)
-            data, self._backlog[0] = rest[:size], rest[size:]
+            view = memoryview(data)
+            data, self._backlog[0] = view[:size], view[size:]
         else:
             del self._backlog[0]
         self.backlogged -= size
         self.credit -= size
         kind = DATA if self.credit else DATA | STARVED
-        if self._ending and not self._backlog:
-            kind |= self._ending
-            self._end_sent()
+        if self._end_flags and not self._backlog:
+            kind |= self._end_flags
+            self._on_end_sent()
         return kind, data
 
     def reset(self, code: int = CANCELLED, text: str = "") -> None:
@@ -236,8 +236,8 @@ class TunnelStream:
 
     def wake(self) -> None:
         """Calls the owner's `on_writable` if it waits and there is room again."""
-        if self._waiting and self.writable:
-            self._waiting = False
+        if self._owner_waits and self.writable:
+            self._owner_waits = False
             self.owner.on_writable()
 
     def close(self) -> StreamOwner:
@@ -245,7 +245,7 @@ class TunnelStream:
         owner, self.owner = self.owner, NO_OWNER
         self.closed = True
         self._backlog.clear()
-        self.backlogged = self._ending = 0
+        self.backlogged = self._end_flags = 0
         self._mux.forget(self)
         return owner
 
@@ -254,17 +254,17 @@ class TunnelStream:
         starved = 0 if self.credit else STARVED
         self.last_small = self._mux.post(self.id, DATA | starved | flags, data)
         if flags & END:
-            self._end_sent()
+            self._on_end_sent()
 
-    def _end_sent(self) -> None:
+    def _on_end_sent(self) -> None:
         self.sent_end = True
-        self._ending = 0
+        self._end_flags = 0
         if self.received_end:
             self.close()
 
     def _grant(self) -> None:
         grant = self._unreported
-        if self.starved and self.window < self._mux.max_window and not self._mux.budget.tight:
+        if self.starved and self.window < self._mux.max_window and not self._mux.budget.is_tight:
             grant += self.window
             self.window *= 2
         self.starved = False

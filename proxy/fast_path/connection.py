@@ -8,7 +8,7 @@ from typing import Any, cast
 from core.mux.codec import Buffer, Open
 from core.native import NativeHub
 from core.runtime.transports import ForwardedTransport
-from proxy.fast_path.splices import ConnectionPlace, SplicedRequests
+from proxy.fast_path.splices import ConnectionPosition, SplicedRequests
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.forward.proxied_request import ProxiedRequest
 
@@ -21,11 +21,11 @@ class PassedTransport(ForwardedTransport):
     of the hub, because a Unix socket has none.
     """
 
-    __slots__ = ("_hub", "_secure", "number", "written")
+    __slots__ = ("_hub", "_secure", "number", "bytes_written")
 
-    def __init__(self, below: asyncio.Transport, hub: NativeHub, preface: re.Match[bytes]) -> None:
-        super().__init__(below, (preface[3].decode(), int(preface[4])))
-        self.number, self.written = int(preface[1]), 0
+    def __init__(self, lower: asyncio.Transport, hub: NativeHub, preface: re.Match[bytes]) -> None:
+        super().__init__(lower, (preface[3].decode(), int(preface[4])))
+        self.number, self.bytes_written = int(preface[1]), 0
         self._hub, self._secure = hub, preface[2] == b"https"
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -34,7 +34,7 @@ class PassedTransport(ForwardedTransport):
         return default if name == "socket" else super().get_extra_info(name, default)
 
     def write(self, data: Buffer) -> None:
-        self.written += len(data)
+        self.bytes_written += len(data)
         self._lower.write(data)
 
     def abort(self) -> None:
@@ -51,11 +51,11 @@ class PassedConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_below",
+        "_bytes_read",
         "_hub",
+        "_lower_transport",
         "_on_idle",
         "_preface",
-        "_read",
         "_splices",
         "_transport",
         "_user",
@@ -70,20 +70,20 @@ class PassedConnection(asyncio.Protocol):
     ) -> None:
         self._hub, self._user, self._on_idle = hub, user, on_idle
         self._splices = splices
-        self._below: asyncio.Transport
+        self._lower_transport: asyncio.Transport
         self._transport: PassedTransport | None = None
         self._preface = b""
-        self._read = 0
+        self._bytes_read = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
-        self._below = cast(asyncio.Transport, transport)
+        self._lower_transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
             data = self._begin(data)
         if data:
-            self._read += len(data)
+            self._bytes_read += len(data)
             self._user.data_received(data)
 
     def eof_received(self) -> bool:
@@ -104,9 +104,9 @@ class PassedConnection(asyncio.Protocol):
         preface = _PREFACE.match(self._preface)
         if preface is None:
             if len(self._preface) > _MAX_PREFACE:
-                self._below.abort()
+                self._lower_transport.abort()
             return b""
-        self._transport = PassedTransport(self._below, self._hub, preface)
+        self._transport = PassedTransport(self._lower_transport, self._hub, preface)
         self._user.on_idle = self._report_idle
         self._user.on_hand_over = self._hand_over
         self._user.connection_made(self._transport)
@@ -116,11 +116,11 @@ class PassedConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return False
-        place = ConnectionPlace(transport.number, self._read, transport.written)
-        return self._splices.hand_over(place, request, message)
+        position = ConnectionPosition(transport.number, self._bytes_read, transport.bytes_written)
+        return self._splices.hand_over(position, request, message)
 
     def _report_idle(self) -> None:
         transport = self._transport
         if transport is not None and self._user.is_idle:
             self._on_idle(self._user)
-            self._hub.rest(transport.number, self._read, transport.written)
+            self._hub.rest(transport.number, self._bytes_read, transport.bytes_written)

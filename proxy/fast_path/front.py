@@ -23,7 +23,7 @@ from proxy.tunnel.data_links import DataLinks
 
 # HTTP/2 counts a field of a head by this more than its text (RFC 9113 section 6.5.2).
 _FIELD_OVERHEAD = 32
-_FULL = ErrorResponse(503, "too many connections are open")
+_TOO_MANY_CONNECTIONS = ErrorResponse(503, "too many connections are open")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class NativeFront:
-    """Listens for users in the place of uvicorn, which serves `backend` with `protocol_class`."""
+    """Listens for users instead of uvicorn, which serves `backend` with `protocol_class`."""
 
     backend: Backend
     hub: NativeHub
@@ -59,7 +59,7 @@ class NativeFront:
     protocol_class: type[asyncio.Protocol]
 
     def start(self) -> None:
-        """Starts what serves beside the hub. Raises OSError."""
+        """Starts the components beside the hub. Raises OSError."""
         self.backend.start()
         self.repeats.start()
         self.splices.start()
@@ -76,7 +76,7 @@ class NativeFront:
         return bound
 
     def drain(self) -> None:
-        """Stops to listen, and leaves all further requests to Python."""
+        """Stops listening, and leaves all further requests to Python."""
         self.hub.stop_listening()
         self.hub.drain()
 
@@ -85,7 +85,7 @@ class NativeFront:
         return [*self.repeats.requests(), *self.splices.requests()]
 
     async def stop(self) -> None:
-        """Ends everything."""
+        """Stops all components."""
         await self.repeats.stop()
         self.splices.stop()
         await self.links.tasks.stop()
@@ -110,7 +110,7 @@ def make_hub(
         stalled=timeouts.stalled,
         max_connections=limits.connections,
         memory=memory,
-        full=encode(_FULL, close=True),
+        full=encode(_TOO_MANY_CONNECTIONS, close=True),
         proxy_protocol=balancers.networks if balancers is not None else [],
         http2=http2,
         max_streams=limits.per_connection,

@@ -1,4 +1,4 @@
-"""A request whose bytes the native hub moves, as its gateway ends it."""
+"""A request whose bytes the native hub moves, for the gateway to end it."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ class HubRequest:
     number: int
 
     def end(self, response: bytes = b"") -> None:
-        """Ends the request: with this response if none has begun, otherwise with a reset. One that
-        was handed over is given back instead of a response.
+        """Ends the request: with this response if none has begun, otherwise with a reset. The hub
+        gives back a request that was handed over, and sends no response.
         """
         self.hub.end(self.number, response)
 

@@ -27,28 +27,28 @@ from proxy.tunnel.data_links import DataLinks
 
 log = structlog.get_logger(__name__)
 
-# More reads end meanwhile, whose records are then made together.
+# More reads end meanwhile, so that one call records them together.
 ENDS_SECONDS = 0.1
 ENDS_AT_ONCE = 500
 SWEEP_SECONDS = 5.0
-# A decision in use is made again in the last part of its life. The next read with its head would
+# A decision in use is renewed in the last part of its lifetime. The next read with its head would
 # otherwise wait for Python, which may be busy with the API.
 RENEW_SECONDS = 0.5
-_LAST_PART = 0.6
+_RENEWAL_FRACTION = 0.6
 _RENEWED_AT_ONCE = 100
 # The hub asks again after this time, as the Python path does after `verdict_cache`.
 _MAX_LIFETIME = 30.0
 _NO_ID = "0" * 32
 ENDED = 4
 END_REASONS = (EndReason.DONE, EndReason.USER_LEFT, EndReason.UPSTREAM, EndReason.TIMEOUT)
-_BEFORE_ANSWER = frozenset({EndReason.TIMEOUT})
+_BEFORE_RESPONSE = frozenset({EndReason.TIMEOUT})
 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
     """A decision that the hub repeats: the request that it was made for, and its record.
 
-    It is to be renewed from `renewable`, and ends at `until`, both in monotonic seconds.
+    It can be renewed from `renewable` on, and ends at `until`, both in monotonic seconds.
     """
 
     head: bytes
@@ -65,9 +65,9 @@ class RepeatedRequest:
     ready, over = True, False
 
     def __init__(self, repeats: "RepeatedReads", decision: _Decision, row: OpenRow) -> None:
-        self.number, _, id, host, port, at, self.age, size = row
+        self.number, _, id, host, port, started_at, self.age, size = row
         self.authorized: AuthorizedRequest | None = decision.authorized
-        self.record = _record(decision, id, host, port, at)
+        self.record = _record(decision, id, host, port, started_at)
         self.record.bytes_out = size
         self._repeats = repeats
 
@@ -78,12 +78,14 @@ class RepeatedRequest:
             self._repeats.end(self.number, response, reason)
 
     def end_between_events(self) -> bool:
-        """Reports False: no watch is served here."""
+        """Returns False: the hub serves no watch here."""
         return False
 
 
 class RepeatedReads:
-    """Teaches the hub the decisions on reads, and records what it serves. `served` counts that."""
+    """Teaches the hub decisions on reads, and records the requests that it serves. `served` counts
+    them.
+    """
 
     def __init__(
         self,
@@ -98,21 +100,21 @@ class RepeatedReads:
         self._authorizer, self._clock, self._limits = authorizer, clock, limits
         self.served = 0
         self._decisions: dict[int, _Decision] = {}
-        self._ended: dict[int, EndReason] = {}
+        self._requested_ends: dict[int, EndReason] = {}
         # Sources of the last requests that repeated a decision.
-        self._in_use: dict[int, str] = {}
+        self._sources_in_use: dict[int, str] = {}
         self.tasks = Tasks("fast path")
         authorizer.on_change.append(hub.forget)
         recorder.open_requests.further_requests = self.load
 
     def start(self) -> None:
-        """Starts to record what the hub serves."""
-        self.tasks.forever("ends", self._take_ends())
-        self.tasks.forever("renew", self._keep_renewing())
+        """Starts recording the requests that the hub serves."""
+        self.tasks.forever("ends", self._record_ends_regularly())
+        self.tasks.forever("renew", self._renew_regularly())
         self.tasks.forever("sweep", self._sweep())
 
     async def stop(self) -> None:
-        """Ends what the hub serves, and records it."""
+        """Ends the requests that the hub serves, and records them."""
         self._hub.close()
         for request in self.requests():
             request.end(ErrorResponse(503, "the control plane is restarting"), EndReason.DRAINED)
@@ -127,20 +129,24 @@ class RepeatedReads:
     def requests(self) -> list[RepeatedRequest]:
         """Lists the open requests."""
         rows = self._hub.open_requests()
-        found = ((self._decisions.get(row[1]), row) for row in rows)
-        return [RepeatedRequest(self, known, row) for known, row in found if known is not None]
+        decided = ((self._decisions.get(row[1]), row) for row in rows)
+        return [
+            RepeatedRequest(self, decision, row)
+            for decision, row in decided
+            if decision is not None
+        ]
 
     def end(self, number: int, response: ErrorResponse, reason: EndReason) -> None:
         """Ends an open request; see `RepeatedRequest.end`."""
-        self._ended[number] = reason
+        self._requested_ends[number] = reason
         HubRequest(self._hub, number).end(encode(response, close=True))
 
     def on_idle(self, user: UserConnection) -> None:
         """Handles the end of a request: the next one with the same head may be served natively."""
-        known = user.last_request
-        if known is None or not _is_plain_read(known[1]):
+        last = user.last_request
+        if last is None or not _is_plain_read(last[1]):
             return
-        head, parsed = known
+        head, parsed = last
         cached = self._authorizer.recall(parsed, None)
         if cached is not None:
             self._teach(head, parsed, cached)
@@ -150,25 +156,25 @@ class RepeatedReads:
         if authorized.grant.stream_limits:
             # The hub counts open requests of users, and not of projects.
             return
-        link = self._links.use(authorized.agent)
+        link = self._links.find_or_offer(authorized.agent)
         if not link:
             return
         user, handle = authorized.identity.name, parsed.route.handle
         now = self._clock.monotonic()
         lifetime = min(cached.until - now, _MAX_LIFETIME)
         message = open_message(parsed, authorized, _NO_ID, recorded=False)
-        parts = message.split_at_audit_id()
-        if lifetime <= 0 or parts is None:
+        head_parts = message.split_at_audit_id()
+        if lifetime <= 0 or head_parts is None:
             return
-        late = ErrorResponse(504, f'the API server of "{handle}" did not answer')
+        timeout_response = ErrorResponse(504, f'the API server of "{handle}" did not answer')
         limit = self._limits.per_user_and_cluster
         number = self._hub.teach(
             link,
             head,
             message.identity,
-            *parts,
+            *head_parts,
             lifetime,
-            encode(late, close=True, head_request=parsed.method == "HEAD"),
+            encode(timeout_response, close=True, head_request=parsed.method == "HEAD"),
             _load_key(user, handle),
             limit - self._recorder.open_requests.count(user, handle),
         )
@@ -179,7 +185,7 @@ class RepeatedReads:
             )  # fmt: skip
             self._recorder.add_authorization(record, parsed, authorized)
             until = now + lifetime
-            renewable = until - lifetime * _LAST_PART
+            renewable = until - lifetime * _RENEWAL_FRACTION
             self._decisions[number] = _Decision(head, parsed, authorized, record, renewable, until)
 
     async def renew(self) -> None:
@@ -188,12 +194,12 @@ class RepeatedReads:
         due = [
             number
             for number, decision in self._decisions.items()
-            if number in self._in_use and decision.renewable <= now < decision.until
+            if number in self._sources_in_use and decision.renewable <= now < decision.until
         ]
         for number in due[:_RENEWED_AT_ONCE]:
-            await self._renew_decision(self._decisions[number], self._in_use.pop(number))
+            await self._renew_decision(self._decisions[number], self._sources_in_use.pop(number))
 
-    async def _keep_renewing(self) -> None:
+    async def _renew_regularly(self) -> None:
         while True:
             await self._clock.sleep(RENEW_SECONDS)
             await self.renew()
@@ -207,16 +213,16 @@ class RepeatedReads:
         if cached is not None:
             self._teach(decision.head, decision.parsed, cached)
 
-    async def _take_ends(self) -> None:
+    async def _record_ends_regularly(self) -> None:
         while True:
-            await self._any_end()
+            await self._wait_for_ends()
             await self._clock.sleep(ENDS_SECONDS)
             while self.record_ends():
                 # Users that Python serves come first.
                 await self._clock.sleep(0)
 
-    async def _any_end(self) -> None:
-        """Returns when ended requests wait."""
+    async def _wait_for_ends(self) -> None:
+        """Waits until requests have ended."""
         loop, descriptor = asyncio.get_running_loop(), self._hub.ends()
         ready = asyncio.Event()
         loop.add_reader(descriptor, ready.set)
@@ -232,16 +238,16 @@ class RepeatedReads:
 
     def _record_group(self, group: Ends) -> int:
         verdict, host, port, status, reason, number, ends = group
-        ended = self._ended.pop(number, EndReason.DRAINED)
+        requested_end = self._requested_ends.pop(number, EndReason.DRAINED)
         decision = self._decisions.get(verdict)
         if decision is None:
             log.error("no decision for ended requests", requests=[id for id, _, _ in ends])
             return len(ends)
-        self._in_use[verdict] = host
+        self._sources_in_use[verdict] = host
         record = replace(decision.record, source=f"{host}:{port}", status=status or None)
-        record.reason = ended if reason == ENDED else END_REASONS[reason]
+        record.reason = requested_end if reason == ENDED else END_REASONS[reason]
         unanswered = reason == ENDED and not any(size for _, _, size in ends)
-        record.refused = record.reason in _BEFORE_ANSWER or unanswered
+        record.refused = record.reason in _BEFORE_RESPONSE or unanswered
         self._recorder.repeated(record, ends)
         self.served += len(ends)
         return len(ends)
@@ -250,42 +256,44 @@ class RepeatedReads:
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             self._hub.sweep()
-            for peer, why in self._hub.take_refused():
-                log.warning("connection of a load balancer refused", peer=peer, why=why)
+            for peer, problem in self._hub.take_refused():
+                log.warning("connection of a load balancer refused", peer=peer, why=problem)
             # In this order: a request that ends meanwhile is recorded before its decision goes.
             requests = self._hub.open_requests()
             needed, numbers = {row[1] for row in requests}, {row[0] for row in requests}
             while self.record_ends():
                 pass
-            limit = self._clock.monotonic() - SWEEP_SECONDS
+            oldest = self._clock.monotonic() - SWEEP_SECONDS
             self._decisions = {
-                number: known
-                for number, known in self._decisions.items()
-                if known.until > limit or number in needed
+                number: decision
+                for number, decision in self._decisions.items()
+                if decision.until > oldest or number in needed
             }
-            self._in_use = {
+            self._sources_in_use = {
                 number: source
-                for number, source in self._in_use.items()
+                for number, source in self._sources_in_use.items()
                 if number in self._decisions
             }
-            # A request may have ended by itself when it was to be ended.
-            self._ended = {
-                number: reason for number, reason in self._ended.items() if number in numbers
+            # A request may have ended by itself before the hub could end it.
+            self._requested_ends = {
+                number: reason
+                for number, reason in self._requested_ends.items()
+                if number in numbers
             }
 
 
 def _is_plain_read(parsed: ParsedRequest) -> bool:
-    """Reports whether a request is a read that ends by itself, alone in its connection's turn."""
+    """Reports whether a request is a read that ends by itself, with a head that can repeat."""
     head, attributes = parsed.head, parsed.attributes
-    ends = attributes is not None and not (attributes.long_running or attributes.writes)
-    simple = parsed.plain and not head.has_body and not head.values(b"expect")
-    again = head.keep_alive and not head.values(b"x-forwarded-for")
-    return ends and simple and again and parsed.method in {"GET", "HEAD"}
+    is_finite = attributes is not None and not (attributes.long_running or attributes.writes)
+    is_plain = parsed.plain and not head.has_body and not head.values(b"expect")
+    is_repeatable = head.keep_alive and not head.values(b"x-forwarded-for")
+    return is_finite and is_plain and is_repeatable and parsed.method in {"GET", "HEAD"}
 
 
-def _record(decision: _Decision, id: str, host: str, port: int, at: float) -> RequestRecord:
+def _record(decision: _Decision, id: str, host: str, port: int, started_at: float) -> RequestRecord:
     return replace(
-        decision.record, id=id, source=f"{host}:{port}", at=datetime.fromtimestamp(at, UTC)
+        decision.record, id=id, source=f"{host}:{port}", at=datetime.fromtimestamp(started_at, UTC)
     )
 
 

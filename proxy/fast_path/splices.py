@@ -18,8 +18,8 @@ _DECLINED, _LOST, _BEGUN = 5, 6, 7
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionPlace:
-    """A connection of the hub, and the numbers of its bytes that were read and written."""
+class ConnectionPosition:
+    """A connection of the hub, and its position: the numbers of bytes read and written."""
 
     connection: int
     read: int
@@ -39,11 +39,11 @@ class SplicedRequests:
         self.served = 0
 
     def start(self) -> None:
-        """Starts to follow what the hub reports."""
+        """Starts handling the reports of the hub."""
         asyncio.get_running_loop().add_reader(self._hub.reports(), self.take_reports)
 
     def stop(self) -> None:
-        """Ends what is still open; the hub serves nothing any more."""
+        """Ends the open requests; the hub serves nothing any more."""
         asyncio.get_running_loop().remove_reader(self._hub.reports())
         self.take_reports()
         for request in tuple(self._requests.values()):
@@ -58,23 +58,25 @@ class SplicedRequests:
                 request.record.bytes_in, request.record.bytes_out = bytes_in, bytes_out
         return [request for request in self._requests.values() if request.detached]
 
-    def hand_over(self, place: ConnectionPlace, request: ProxiedRequest, message: Open) -> bool:
+    def hand_over(
+        self, position: ConnectionPosition, request: ProxiedRequest, message: Open
+    ) -> bool:
         """Hands a request over; False: the gateway has to forward it."""
         authorized = request.authorized
         if authorized is None or not _can_move(request, message):
             return False
         agent = authorized.agent
-        link = self._links.use(agent) if agent.features & FEATURE_SPLICE else 0
-        parts = message.split_at_audit_id() if link else None
-        if parts is None:
+        link = self._links.find_or_offer(agent) if agent.features & FEATURE_SPLICE else 0
+        head_parts = message.split_at_audit_id() if link else None
+        if head_parts is None:
             return False
         number = self._hub.splice(
-            place.connection,
-            place.read,
-            place.written,
+            position.connection,
+            position.read,
+            position.written,
             link,
             message.identity,
-            *parts,
+            *head_parts,
             message.request_id,
             bool(message.flags & FLAG_UPGRADE),
             request.keeps_alive,
@@ -87,7 +89,7 @@ class SplicedRequests:
         return True
 
     def take_reports(self) -> None:
-        """Handles what has happened to the requests."""
+        """Handles the reports about requests."""
         for report in self._hub.take_reports(REPORTS_AT_ONCE):
             self._on_report(report)
 

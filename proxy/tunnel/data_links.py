@@ -29,9 +29,9 @@ class DataLinks:
 
     def start(self) -> None:
         """Starts to replace data links that have ended."""
-        self.tasks.forever("retry", self._retry())
+        self.tasks.forever("retry", self._offer_again())
 
-    def use(self, route: AgentRoute) -> int:
+    def find_or_offer(self, route: AgentRoute) -> int:
         """Returns the number of an open data link to an agent. 0: there is none; the first call
         offers one.
         """
@@ -39,9 +39,9 @@ class DataLinks:
             return 0
         if route not in self._numbers:
             self._offer(route)
-        return self._number_of(route)
+        return self._open_number(route)
 
-    def _number_of(self, link: Mux) -> int:
+    def _open_number(self, link: Mux) -> int:
         number = self._numbers.get(link, 0)
         return number if self._hub.link_is_open(number) else 0
 
@@ -64,8 +64,8 @@ class DataLinks:
         """Closes the data link of a control link that has ended."""
         self._hub.close_link(self._numbers.pop(link, 0))
 
-    async def _retry(self) -> None:
+    async def _offer_again(self) -> None:
         while True:
             await self._clock.sleep(RETRY_SECONDS)
-            for link in [link for link in self._numbers if not self._number_of(link)]:
+            for link in [link for link in self._numbers if not self._open_number(link)]:
                 self._offer(link)

@@ -63,9 +63,13 @@ class EgressProxy:
         It contains a secret: never put it into arguments or logs. Unavailable: the agent is not
         connected, or its allow-list is empty.
         """
-        self._link(cluster_id)
+        self._route(cluster_id)
         now = self._clock.monotonic()
-        self._leases = {key: lease for key, lease in self._leases.items() if lease[1] > now}
+        self._leases = {
+            key: leased_cluster
+            for key, leased_cluster in self._leases.items()
+            if leased_cluster[1] > now
+        }
         secret = secrets.token_urlsafe(24)
         self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
         return f"http://{USER}:{secret}@{HOST}:{self._port}"
@@ -78,24 +82,24 @@ class EgressProxy:
         HTTP status. Unavailable: no route to the agent.
         """
         request = Open(target, b"", secrets.token_bytes(16), kind=KIND_TCP)
-        return self._link(cluster_id).open(owner, request, tenant=TENANT)
+        return self._route(cluster_id).open(owner, request, tenant=TENANT)
 
-    def lease(self, credential: bytes) -> ClusterId | None:
+    def leased_cluster(self, credential: bytes) -> ClusterId | None:
         """Returns the cluster of a Basic credential while it is valid."""
         user, _, secret = credential.partition(b":")
-        cluster_id, until = self._leases.get(_digest(secret), (None, 0.0))
-        good = user == USER.encode() and self._clock.monotonic() < until
-        return cluster_id if good else None
+        cluster_id, expiry = self._leases.get(_digest(secret), (None, 0.0))
+        is_valid = user == USER.encode() and self._clock.monotonic() < expiry
+        return cluster_id if is_valid else None
 
-    def _link(self, cluster_id: ClusterId) -> AgentRoute:
-        link = self._find(cluster_id)
-        if link is None or not link.accepts_streams:
+    def _route(self, cluster_id: ClusterId) -> AgentRoute:
+        route = self._find(cluster_id)
+        if route is None or not route.accepts_streams:
             raise Unavailable("the agent of the egress cluster is not connected")
-        if not link.features & FEATURE_TCP:
+        if not route.features & FEATURE_TCP:
             raise Unavailable(
                 "the agent of the egress cluster allows no hosts (setting egress.allow)"
             )
-        return link
+        return route
 
     def _accept(self) -> "EgressConnection":
         return EgressConnection(self, self._connections)
@@ -109,8 +113,8 @@ class EgressConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._stream: RequestStream | None = None
         self._head = b""
-        self._answered = self._paused = False
-        self._owed = 0
+        self._response_begun = self._write_paused = False
+        self._unacknowledged = 0
         self._deadline: asyncio.TimerHandle
 
     # Callbacks of asyncio
@@ -124,7 +128,7 @@ class EgressConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._stream is None:
-            self._on_head(self._head + data)
+            self._read_head(self._head + data)
         elif not self._stream.send(data):
             self._transport.pause_reading()
 
@@ -134,13 +138,13 @@ class EgressConnection(asyncio.Protocol):
         return self._stream is not None
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self._write_paused = True
 
     def resume_writing(self) -> None:
-        self._paused = False
-        owed, self._owed = self._owed, 0
-        if owed and self._stream is not None:
-            self._stream.consumed(owed)
+        self._write_paused = False
+        unacknowledged, self._unacknowledged = self._unacknowledged, 0
+        if unacknowledged and self._stream is not None:
+            self._stream.consumed(unacknowledged)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -156,10 +160,10 @@ class EgressConnection(asyncio.Protocol):
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
-        self._answered = True
+        self._response_begun = True
         self._transport.write(data)
-        if self._paused:
-            self._owed += len(data)
+        if self._write_paused:
+            self._unacknowledged += len(data)
         elif self._stream is not None:
             self._stream.consumed(len(data))
 
@@ -174,30 +178,30 @@ class EgressConnection(asyncio.Protocol):
 
     def on_reset(self, code: int, text: str) -> None:
         self._stream = None
-        if self._answered:
+        if self._response_begun:
             self._transport.abort()
         else:
             self._refuse(code if 400 <= code < 600 else 502, text or "reset the connection")
 
     # Inside
 
-    def _on_head(self, head: bytes) -> None:
+    def _read_head(self, head: bytes) -> None:
         self._head = head
         if b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
             return
         self._deadline.cancel()
-        head, _, rest = head.partition(b"\r\n\r\n")
+        head, _, remainder = head.partition(b"\r\n\r\n")
         request = _CONNECT.match(head + b"\r\n")
         if request is None or len(head) > HEAD_BYTES:
             self._refuse(400, "this proxy supports only CONNECT host:port")
             return
-        cluster_id = self._egress.lease(_credential(head + b"\r\n"))
+        cluster_id = self._egress.leased_cluster(_credential(head + b"\r\n"))
         if cluster_id is None:
             self._refuse(407, "the proxy's credential is unknown or has expired")
             return
-        self._open(cluster_id, request[1], rest)
+        self._open(cluster_id, request[1], remainder)
 
-    def _open(self, cluster_id: ClusterId, target: bytes, rest: bytes) -> None:
+    def _open(self, cluster_id: ClusterId, target: bytes, remainder: bytes) -> None:
         try:
             stream = self._stream = self._egress.open_tcp(self, cluster_id, target)
         except Unavailable as error:
@@ -206,24 +210,24 @@ class EgressConnection(asyncio.Protocol):
             self._refuse(503, str(error))
         else:
             self._head = b""
-            if rest:
-                stream.send(rest)
+            if remainder:
+                stream.send(remainder)
 
     def _refuse(self, status: int, text: str) -> None:
         log.info("egress refused", status=status, why=text)
-        line = text.replace("\r", " ").replace("\n", " ").encode("ascii", "replace")
+        reason_phrase = text.replace("\r", " ").replace("\n", " ").encode("ascii", "replace")
         fields = b'Proxy-Authenticate: Basic realm="towline"\r\n' if status == 407 else b""
         self._transport.write(
             b"HTTP/1.1 %d %s\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n"
-            % (status, line, fields)
+            % (status, reason_phrase, fields)
         )
         self._transport.close()
 
 
 def _credential(head: bytes) -> bytes:
-    found = _CREDENTIAL.search(head)
+    match = _CREDENTIAL.search(head)
     try:
-        return base64.b64decode(found[1]) if found else b""
+        return base64.b64decode(match[1]) if match else b""
     except ValueError:
         return b""
 

@@ -16,13 +16,13 @@ class LinkTable:
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
         """Returns the link for new requests to a cluster."""
-        found = self._links.get(cluster_id)
-        return found[1] if found is not None else None
+        entry = self._links.get(cluster_id)
+        return entry[1] if entry is not None else None
 
     def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link if it was claimed with this epoch."""
-        found = self._links.get(cluster_id)
-        return found[1] if found is not None and found[0] == epoch else None
+        entry = self._links.get(cluster_id)
+        return entry[1] if entry is not None and entry[0] == epoch else None
 
     @property
     def links(self) -> list[Mux]:
@@ -35,21 +35,21 @@ class LinkTable:
 
     def add(self, cluster_id: ClusterId, link: Mux, epoch: int) -> None:
         """Adds a claimed link. Of two links, the one with the lower epoch is closed."""
-        old_epoch, old = self._links.get(cluster_id, (0, None))
-        if old is None or epoch > old_epoch:
+        old_epoch, old_link = self._links.get(cluster_id, (0, None))
+        if old_link is None or epoch > old_epoch:
             self._links[cluster_id] = (epoch, link)
-        if old is not None:
-            winner, loser = (link, old) if epoch > old_epoch else (old, link)
+        if old_link is not None:
+            winner, loser = (link, old_link) if epoch > old_epoch else (old_link, link)
             _close_old_link(cluster_id, loser, instance_of(winner))
 
     def supersede(self, cluster_id: ClusterId, epoch: int, instance: str) -> None:
         """Replaces a link that was claimed elsewhere with this epoch; `instance` (hex): its agent's
         process.
         """
-        old_epoch, old = self._links.get(cluster_id, (0, None))
-        if old is not None and old_epoch < epoch:
+        old_epoch, old_link = self._links.get(cluster_id, (0, None))
+        if old_link is not None and old_epoch < epoch:
             del self._links[cluster_id]
-            _close_old_link(cluster_id, old, instance)
+            _close_old_link(cluster_id, old_link, instance)
 
     def remove(self, cluster_id: ClusterId, link: Mux) -> None:
         """Removes a link that has ended."""
@@ -62,9 +62,9 @@ def instance_of(link: Mux) -> str:
     return link.peer.instance.hex() if link.peer is not None else ""
 
 
-def _close_old_link(cluster_id: ClusterId, link: Mux, newer: str) -> None:
+def _close_old_link(cluster_id: ClusterId, link: Mux, new_instance: str) -> None:
     """Drains the old link if it belongs to the same process of the agent, otherwise closes it."""
-    if instance_of(link) == newer:
+    if instance_of(link) == new_instance:
         link.drain(0, "replaced by a newer connection")
     else:
         log.warning("another agent took over", cluster=cluster_id)

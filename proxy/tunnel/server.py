@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 RECHECK_SECONDS = 30.0
 CHECK_BATCH = 100
-SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
+SPREAD_SECONDS, SPREAD_FRACTION = 5.0, 0.1
 CLAIM_SECONDS, CLAIM_PAUSE = 15.0, 1.0
 VIOLATION_SECONDS = 10.0
 
@@ -51,7 +51,7 @@ class TunnelServer:
         clock: Clock,
         budget: ReceiveBudget,
         settings: MuxSettings,
-        claims: TunnelRegistry | None = None,
+        registry: TunnelRegistry | None = None,
         data_links: DataLinks | None = None,
     ) -> None:
         self._authenticate, self._clock = authenticate, clock
@@ -60,10 +60,10 @@ class TunnelServer:
         instance = secrets.token_bytes(16)
         self._hello = Hello(instance, settings.window, features=FEATURE_ZSTD)
         self._heartbeat = Heartbeat(clock)
-        self._claims: TunnelRegistry = claims or SingleReplicaRegistry(clock)
-        self._registry = LinkTable()
+        self._registry: TunnelRegistry = registry or SingleReplicaRegistry(clock)
+        self._link_table = LinkTable()
         self._claimed: dict[Mux, int] = {}
-        self._refused: dict[Mux, TowlineError] = {}
+        self._refusals: dict[Mux, TowlineError] = {}
         self._open: set[OpenLink] = set()
         self._violations: dict[ClusterId, tuple[float, str]] = {}
         self._revocations = 0
@@ -75,7 +75,7 @@ class TunnelServer:
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
         """Returns the link for new requests to a cluster."""
-        return self._registry.find(cluster_id)
+        return self._link_table.find(cluster_id)
 
     async def reach(self, cluster_id: ClusterId) -> Mux | None:
         """Returns the same link: every agent is connected to this process."""
@@ -83,18 +83,19 @@ class TunnelServer:
 
     def find_epoch(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
         """Returns the link to a cluster if it was claimed with this epoch and is still current."""
-        return self._registry.find_epoch(cluster_id, epoch)
+        return self._link_table.find_epoch(cluster_id, epoch)
 
     async def drop_lost_links(self) -> None:
         """Drops links that another replica has claimed since. Unavailable: the registry cannot be
         reached.
         """
-        for cluster_id, place in (await self._claims.moved_links(self._registry.epochs)).items():
-            self._registry.supersede(cluster_id, place.epoch, place.instance)
+        moved = await self._registry.moved_links(self._link_table.epochs)
+        for cluster_id, location in moved.items():
+            self._link_table.supersede(cluster_id, location.epoch, location.instance)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Reports whether requests can reach the cluster now."""
-        link = self._registry.find(cluster_id)
+        link = self._link_table.find(cluster_id)
         return link is not None and link.accepts_streams
 
     def revoke(self, token_id: str) -> None:
@@ -108,10 +109,10 @@ class TunnelServer:
         """Asks all agents to connect to another replica, spread over a part of `grace` (seconds),
         so that they do not all arrive at once.
         """
-        links = self._registry.links
+        links = self._link_table.links
         for link in links[:1]:
             link.drain(int(grace * 1000), text)
-        self.tasks.spawn("drain", self._drain(links[1:], grace, text))
+        self.tasks.spawn("drain", self._drain_spread(links[1:], grace, text))
 
     def stop(self) -> None:
         """Closes every link."""
@@ -121,34 +122,34 @@ class TunnelServer:
     async def serve(self, call: Call) -> None:
         """Serves an agent's link until it ends. TowlineError: the agent was refused."""
         try:
-            await self._carry(call)
+            await self._serve_link(call)
         except TowlineError as error:
             log.info("agent refused", peer=call.peer, why=error.message)
             raise
 
-    async def _carry(self, call: Call) -> None:
-        """Serves a link. A revocation finds links in the set of open ones; if one happened during
-        the authentication, the token is authenticated again.
+    async def _serve_link(self, call: Call) -> None:
+        """Serves a link. A revocation closes the links in the set of open ones; after a revocation
+        during the authentication, the server authenticates the token again.
         """
         revocations = self._revocations
         cluster_id, token_id = await self._identify(call)
         self._check_violation(cluster_id)
         link = make_call_link(call)
         owner = _LinkOwner(cluster_id, self, call.peer)
-        mux = owner.mux = self._mux(link, owner)
-        opened = OpenLink(mux, token_id, call)
-        self._open.add(opened)
+        mux = owner.mux = self._make_mux(link, owner)
+        open_link = OpenLink(mux, token_id, call)
+        self._open.add(open_link)
         try:
             if revocations != self._revocations:
                 await self._identify(call)
             await link.carry(mux, self._heartbeat)
         finally:
-            self._open.discard(opened)
+            self._open.discard(open_link)
             # A cycle would keep the link's memory until the next full garbage collection.
             del owner.mux
-            refused = self._refused.pop(mux, None)
-        if refused is not None:
-            raise refused
+            refusal = self._refusals.pop(mux, None)
+        if refusal is not None:
+            raise refusal
 
     def claim_in_background(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         """Claims a ready link in the background; it serves requests once claimed."""
@@ -156,15 +157,15 @@ class TunnelServer:
 
     def forget(self, cluster_id: ClusterId, link: Mux) -> None:
         """Removes a link that has ended, and releases its claim."""
-        self._registry.remove(cluster_id, link)
+        self._link_table.remove(cluster_id, link)
         if self._data_links is not None:
             self._data_links.forget(link)
         epoch = self._claimed.pop(link, None)
         if epoch is not None:
             self.tasks.spawn("release", self._release(cluster_id, epoch))
 
-    def note_violation(self, cluster_id: ClusterId, reason: str) -> None:
-        """Notes a protocol violation of an agent, and refuses the agent for a while."""
+    def record_violation(self, cluster_id: ClusterId, reason: str) -> None:
+        """Records a protocol violation of an agent, and refuses the agent for 10 seconds."""
         self._violations[cluster_id] = (self._clock.monotonic() + VIOLATION_SECONDS, reason)
 
     def _check_violation(self, cluster_id: ClusterId) -> None:
@@ -175,37 +176,37 @@ class TunnelServer:
 
     async def _claim(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         try:
-            epoch = await self._epoch(cluster_id, instance_of(link), peer)
+            epoch = await self._claim_epoch(cluster_id, instance_of(link), peer)
         except TowlineError as error:
             log.warning("link refused", cluster=cluster_id, peer=peer, why=error.message)
             if not link.closed:
-                self._refused[link] = error
+                self._refusals[link] = error
             link.close(error.message)
             return
         if link.closed:
             await self._release(cluster_id, epoch)
         else:
             self._claimed[link] = epoch
-            self._registry.add(cluster_id, link, epoch)
+            self._link_table.add(cluster_id, link, epoch)
 
-    async def _epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
+    async def _claim_epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """Claims a new epoch, with retries for some seconds while the registry is not reachable."""
-        until = self._clock.monotonic() + CLAIM_SECONDS
+        deadline = self._clock.monotonic() + CLAIM_SECONDS
         while True:
             try:
-                return await self._claims.claim(cluster_id, instance, peer)
+                return await self._registry.claim(cluster_id, instance, peer)
             except (Unavailable, Conflict):
-                if self._clock.monotonic() >= until:
+                if self._clock.monotonic() >= deadline:
                     raise
             await self._clock.sleep(CLAIM_PAUSE)
 
     async def _release(self, cluster_id: ClusterId, epoch: int) -> None:
         try:
-            await self._claims.release(cluster_id, epoch)
+            await self._registry.release(cluster_id, epoch)
         except TowlineError as error:
             log.warning("link not released", cluster=cluster_id, why=error.message)
 
-    def _mux(self, link: MuxLink, owner: "_LinkOwner") -> Mux:
+    def _make_mux(self, link: MuxLink, owner: "_LinkOwner") -> Mux:
         return Mux(
             link,
             owner,
@@ -220,8 +221,8 @@ class TunnelServer:
         scheme, _, token = call.metadata.get("authorization", "").partition(" ")
         return await self._authenticate(token if scheme.lower() == "bearer" else "")
 
-    async def _drain(self, links: Sequence[Mux], grace: float, text: str) -> None:
-        pause = min(SPREAD_SECONDS, grace * SPREAD_PART) / max(1, len(links))
+    async def _drain_spread(self, links: Sequence[Mux], grace: float, text: str) -> None:
+        pause = min(SPREAD_SECONDS, grace * SPREAD_FRACTION) / max(1, len(links))
         for link in links:
             await self._clock.sleep(pause)
             link.drain(int(grace * 1000), text)
@@ -232,9 +233,9 @@ class TunnelServer:
             await self._clock.sleep(RECHECK_SECONDS)
             links = tuple(self._open)
             for start in range(0, len(links), CHECK_BATCH):
-                await asyncio.gather(*map(self._check, links[start : start + CHECK_BATCH]))
+                await asyncio.gather(*map(self._check_token, links[start : start + CHECK_BATCH]))
 
-    async def _check(self, link: OpenLink) -> None:
+    async def _check_token(self, link: OpenLink) -> None:
         try:
             await self._identify(link.call)
         except Unauthenticated as error:
@@ -265,5 +266,5 @@ class _LinkOwner:
     def on_closed(self, reason: str) -> None:
         log.info("agent disconnected", cluster=self._cluster_id, why=reason)
         if reason.startswith(PROTOCOL_ERROR_PREFIX):
-            self._server.note_violation(self._cluster_id, reason)
+            self._server.record_violation(self._cluster_id, reason)
         self._server.forget(self._cluster_id, self.mux)

@@ -18,7 +18,7 @@ _THIS_REPLICA = "this"
 
 class SingleReplicaRegistry:
     """Implements `TunnelRegistry`.
-    Two agents with one token would take the cluster from each other for ever. After three changes
+    Two agents with one token would take the cluster from each other forever. After three changes
     of the agent within a minute, the registry refuses the newcomer for one more minute.
     """
 
@@ -29,11 +29,11 @@ class SingleReplicaRegistry:
     async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
         """Implements `TunnelRegistry.claim`."""
         now = self._clock.now()
-        before = self._tunnels.get(cluster_id) or Tunnel(cluster_id, now)
+        previous = self._tunnels.get(cluster_id) or Tunnel(cluster_id, now)
         try:
-            claimed = before.claimed(_THIS_REPLICA, instance, peer, now)
+            claimed = previous.claimed(_THIS_REPLICA, instance, peer, now)
         except LimitExceeded:
-            log.error("two agents use one token", cluster=cluster_id, peers=[before.peer, peer])
+            log.error("two agents use one token", cluster=cluster_id, peers=[previous.peer, peer])
             raise
         self._tunnels[cluster_id] = claimed
         return claimed.epoch
@@ -45,7 +45,7 @@ class SingleReplicaRegistry:
             self._tunnels[cluster_id] = replace(tunnel, replica_id=None)
 
     async def locate(self, cluster_id: ClusterId) -> LinkLocation | None:
-        """Implements `TunnelRegistry.locate`: there is no other place than this process."""
+        """Implements `TunnelRegistry.locate`: this process holds all links."""
         return None
 
     async def moved_links(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, LinkLocation]:

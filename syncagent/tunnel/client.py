@@ -40,10 +40,10 @@ from syncagent.tunnel.upstream_request import UpstreamRequest
 log = structlog.get_logger(__name__)
 
 MEMORY = 32 << 20
-WIDEST = 4 << 20
+MAX_WINDOW = 4 << 20
 FORBIDDEN, NOT_SERVED, FROZEN = 403, 501, 503
 NO_EGRESS = EgressPolicy()
-GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
+GRACE_SECONDS, LINGER_SECONDS, POLL_SECONDS = 60.0, 1.0, 0.2
 _REFUSES = "refuses all requests"
 _BAD_GATEWAY = 502
 
@@ -54,9 +54,9 @@ class TunnelClient:
     distinguishes a reconnect from a second agent. `draining` is set when the control plane asks for
     a new connection: dial again, and `finish` this one meanwhile. `egress`: hosts that the control
     plane may reach through this agent, besides the API server. `proofs`: verifies the identity of
-    users; None: the control plane's word counts. `frozen` returns the reason why all requests are
-    refused now; empty: they are not. `control_plane`: host to open a data link to; None: never
-    open one. `is_open`: the control plane has answered.
+    users; None: the agent accepts the identities that the control plane sends. `frozen` returns the
+    reason why all requests are refused now; empty: they are not. `control_plane`: host to open a
+    data link to; None: never open one. `is_open`: the control plane has answered.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TunnelClient:
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
         self._mux: Mux | None = None
-        self._grace = GRACE
+        self._grace_seconds = GRACE_SECONDS
         self._data_link: DataLink | None = None
         # With proofs, each request's identity depends on a token that expires.
         native = native_upstream(upstream) if control_plane and proofs is None else None
@@ -101,7 +101,7 @@ class TunnelClient:
             log.warning("no tunnel", why=error.message)
             return error.message
         link = make_call_link(call)
-        settings = MuxSettings(max_window=WIDEST)
+        settings = MuxSettings(max_window=MAX_WINDOW)
         mux = self._mux = Mux(
             link,
             self,
@@ -124,17 +124,17 @@ class TunnelClient:
     async def finish(self) -> None:
         """Drains the link: new requests go elsewhere, open ones continue to their end, then `run`
         ends.
-        The control plane's grace period limits this, but it is at least `GRACE` seconds.
+        The control plane's grace period limits this, but it is at least `GRACE_SECONDS`.
         """
         mux = self._mux
         if mux is None:
             return
-        mux.drain(int(self._grace * 1000), "connected again")
-        until = self._clock.monotonic() + self._grace
+        mux.drain(int(self._grace_seconds * 1000), "connected again")
+        deadline = self._clock.monotonic() + self._grace_seconds
         # Requests that were sent before the control plane reads this are still served.
-        await self._clock.sleep(LINGER)
-        while self._busy(mux) and self._clock.monotonic() < until:
-            await self._clock.sleep(LOOK)
+        await self._clock.sleep(LINGER_SECONDS)
+        while self._has_open_requests(mux) and self._clock.monotonic() < deadline:
+            await self._clock.sleep(POLL_SECONDS)
         mux.close("handed over to a newer connection")
 
     def end_streams(self, reason: str) -> None:
@@ -163,7 +163,7 @@ class TunnelClient:
 
     def on_peer_draining(self, drain: Drain) -> None:
         log.info("asked to reconnect", why=drain.text)
-        self._grace = max(GRACE, drain.grace_ms / 1000)
+        self._grace_seconds = max(GRACE_SECONDS, drain.grace_ms / 1000)
         self.draining.set()
 
     def on_closed(self, reason: str) -> None:
@@ -179,12 +179,12 @@ class TunnelClient:
         data_link = FEATURE_DATA_LINK | FEATURE_SPLICE if self._data_link is not None else 0
         return FEATURE_ZSTD | proof | tcp | data_link
 
-    def _busy(self, mux: Mux) -> bool:
+    def _has_open_requests(self, mux: Mux) -> bool:
         """Reports whether requests are open on either link."""
-        return bool(mux.streams) or (self._data_link is not None and self._data_link.busy)
+        return bool(mux.streams) or (self._data_link is not None and self._data_link.is_busy)
 
     def _allows(self, request: Open) -> bool:
-        """Checks a request of the data link like one of this link."""
+        """Checks a request of the data link as one of this link."""
         try:
             self._identity.admit(request)
         except ForwardingRefused:
@@ -193,15 +193,15 @@ class TunnelClient:
 
     def _open_tcp(self, stream: TunnelStream, request: Open) -> None:
         target = self._egress.target(request.head)
-        exchange = EgressStream(stream, target or ("", 0))
-        stream.owner = exchange
+        egress_stream = EgressStream(stream, target or ("", 0))
+        stream.owner = egress_stream
         if target is None:
             log.warning("egress refused", target=request.head[:300].decode("ascii", "replace"))
             stream.reset(
                 FORBIDDEN, "the agent's egress.allow setting does not list this host and port"
             )
         else:
-            self._tasks.spawn("egress", exchange.start())
+            self._tasks.spawn("egress", egress_stream.start())
 
     def _open_http(self, stream: TunnelStream, request: Open) -> None:
         if request.kind != KIND_HTTP:
@@ -215,20 +215,24 @@ class TunnelClient:
                 admitted = self._identity.admit(request)
             if self._data_link is not None:
                 self._data_link.admit(request)
-            exchange = UpstreamRequest(stream, request, self._pool, admitted.response_fields)
+            upstream_request = UpstreamRequest(
+                stream, request, self._pool, admitted.response_fields
+            )
         except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))
             stream.reset(FORBIDDEN, f"refused the request: {refused}")
             return
-        exchange.on_retry = self._start
-        stream.owner = exchange
+        upstream_request.on_retry = self._start_in_background
+        stream.owner = upstream_request
         if admitted.proof:
-            self._tasks.spawn("proof", self._prove(stream, request, exchange, admitted.proof))
-        elif not exchange.try_start():
-            self._start(exchange)
+            self._tasks.spawn(
+                "proof", self._prove(stream, request, upstream_request, admitted.proof)
+            )
+        elif not upstream_request.try_start():
+            self._start_in_background(upstream_request)
 
     async def _prove(
-        self, stream: TunnelStream, request: Open, exchange: UpstreamRequest, token: bytes
+        self, stream: TunnelStream, request: Open, upstream_request: UpstreamRequest, token: bytes
     ) -> None:
         """Verifies a proof that is not cached, then starts its request."""
         try:
@@ -245,7 +249,7 @@ class TunnelClient:
                 stream.fail(_BAD_GATEWAY, "could not check the proof of identity; see its log")
             return
         if not stream.closed:
-            await exchange.start()
+            await upstream_request.start()
 
-    def _start(self, exchange: UpstreamRequest) -> None:
-        self._tasks.spawn("request", exchange.start())
+    def _start_in_background(self, upstream_request: UpstreamRequest) -> None:
+        self._tasks.spawn("request", upstream_request.start())

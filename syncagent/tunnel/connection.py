@@ -45,13 +45,13 @@ class UpstreamConnection(asyncio.Protocol):
         self._on_idle_lost = on_idle_lost
         self._transport: asyncio.Transport
         self._transport_below_tls = transport_below_tls
-        self._held: asyncio.Transport
+        self._readable_transport: asyncio.Transport
         self._reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = transport = cast(asyncio.Transport, transport)
-        self._held = self._transport_below_tls or transport
+        self._readable_transport = self._transport_below_tls or transport
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
 
     def data_received(self, data: bytes) -> None:
@@ -83,23 +83,23 @@ class UpstreamConnection(asyncio.Protocol):
         """Ends sending, if the transport supports it (TLS does not)."""
         half_close(self._transport)
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Pauses reading."""
         if self._reading:
             self._reading = False
-            self._held.pause_reading()
+            self._readable_transport.pause_reading()
 
-    def release(self) -> None:
+    def resume_reading(self) -> None:
         """Resumes reading."""
-        if not self._reading and not self._held.is_closing():
+        if not self._reading and not self._readable_transport.is_closing():
             self._reading = True
-            self._held.resume_reading()
+            self._readable_transport.resume_reading()
 
     def close(self) -> None:
         """Sends queued bytes and closes."""
         self.user = None
         # Closing TLS needs messages of both sides.
-        self.release()
+        self.resume_reading()
         self._transport.close()
 
     def abort(self) -> None:

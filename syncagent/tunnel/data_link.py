@@ -1,5 +1,5 @@
-"""The agent's data link, whose requests are forwarded without the interpreter. It checks each of
-them first, or has admitted one with the same head before.
+"""The agent's data link, whose requests native code forwards. The agent checks each of them first,
+or has admitted one with the same head before.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from core.runtime.tasks import Tasks
 from syncagent.tunnel.upstream import TOKEN_SECONDS, Upstream, UpstreamPool
 
 ADMITTED_SECONDS = 60.0
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 QUESTIONS_AT_ONCE = 100
 _REPEATABLE = (b"GET ", b"HEAD ")
 
@@ -80,8 +80,8 @@ class DataLink:
             host, authorities = self._control_plane.host, self._control_plane.authorities
             link = self._link = self._native.open_link(host, int(port), authorities, ticket)
             loop = asyncio.get_running_loop()
-            loop.add_reader(self._native.questions(), self._take_questions)
-            self._tasks.spawn("data link", self._keep(link))
+            loop.add_reader(self._native.questions(), self._answer_questions)
+            self._tasks.spawn("data link", self._keep_credential_fresh(link))
 
     def admit(self, request: Open) -> None:
         """Admits the repetitions of a request that the guard has admitted."""
@@ -98,18 +98,18 @@ class DataLink:
                 request.identity,
                 before,
                 after,
-                self._pool.addressed(before),
+                self._pool.prefixed_head(before),
                 after[:-2] + request.identity,
                 ADMITTED_SECONDS,
             )
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Reports whether requests are open."""
         return self._link is not None and self._link.is_busy
 
     def clear(self) -> None:
-        """Forgets what was admitted, and ends all open requests."""
+        """Drops all admissions, and ends all open requests."""
         self._native.clear()
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class DataLink:
             asyncio.get_running_loop().remove_reader(self._native.questions())
             link.close()
 
-    def _take_questions(self) -> None:
+    def _answer_questions(self) -> None:
         """Checks requests that were not admitted."""
         for number, identity, head, id, upgrade in self._native.take_questions(QUESTIONS_AT_ONCE):
             request = Open(head, identity, id, FLAG_UPGRADE if upgrade else FLAG_NOBODY)
@@ -132,25 +132,25 @@ class DataLink:
 
     def _answer(self, number: int, request: Open, fields: bytes) -> None:
         self.admit(request)
-        self._native.answer(number, self._pool.completed(request, fields))
+        self._native.answer(number, self._pool.complete_head(request, fields))
 
     async def _answer_with_new_token(self, number: int, request: Open) -> None:
         try:
             self._answer(number, request, await self._pool.refresh())
         except (TowlineError, OSError):
-            # Over the control link, the user gets the reason.
+            # The control plane repeats it over the control link, where the user gets the reason.
             self._native.answer(number, None)
 
-    async def _keep(self, link: NativeAgentLink) -> None:
+    async def _keep_credential_fresh(self, link: NativeAgentLink) -> None:
         """Renews the credential until the link ends."""
-        renewed = float("-inf")
+        renewed_at = float("-inf")
         while link.is_open and link is self._link:
-            if self._clock.monotonic() >= renewed + TOKEN_SECONDS / 2:
-                renewed = self._clock.monotonic()
-                await self._renew()
-            await self._clock.sleep(LOOK_SECONDS)
+            if self._clock.monotonic() >= renewed_at + TOKEN_SECONDS / 2:
+                renewed_at = self._clock.monotonic()
+                await self._renew_credential()
+            await self._clock.sleep(POLL_SECONDS)
 
-    async def _renew(self) -> None:
+    async def _renew_credential(self) -> None:
         try:
             self._native.set_credential(await self._pool.refresh(), TOKEN_SECONDS)
         except (TowlineError, OSError):

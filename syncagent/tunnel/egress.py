@@ -43,8 +43,10 @@ class EgressPolicy:
         if match is None or match[1]:
             return None
         parents = match[2].split(".")
-        wild = {f"*.{'.'.join(parents[at:])}:{match[3]}" for at in range(1, len(parents))}
-        if not self.allowed & (wild | {name}):
+        wildcards = {
+            f"*.{'.'.join(parents[start:])}:{match[3]}" for start in range(1, len(parents))
+        }
+        if not self.allowed & (wildcards | {name}):
             return None
         return match[2].strip("[]"), int(match[3])
 
@@ -56,8 +58,8 @@ class EgressStream:
         self._stream, self._target = stream, target
         self._connection: UpstreamConnection | None = None
         self._waiting: list[Buffer] = []
-        self._owed = 0
-        self._ended = self._gone = False
+        self._unacknowledged = 0
+        self._ended = self._connection_closed = False
 
     async def start(self) -> None:
         """Connects, and responds as a CONNECT proxy does."""
@@ -72,8 +74,8 @@ class EgressStream:
                 BAD_GATEWAY, f"cannot reach {host}:{port}: no response within {DIAL_SECONDS:g} s"
             )
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: {why}")
+            reason = (error.strerror or str(error)).lower()
+            self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: {reason}")
         else:
             self._begin(connection)
 
@@ -95,7 +97,7 @@ class EgressStream:
     def on_data(self, data: Buffer) -> None:
         if self._connection is not None:
             self._write(self._connection, data)
-        elif self._gone:
+        elif self._connection_closed:
             self._stream.consumed(len(data))
         else:
             self._waiting.append(data)
@@ -107,7 +109,7 @@ class EgressStream:
 
     def on_writable(self) -> None:
         if self._connection is not None:
-            self._connection.release()
+            self._connection.resume_reading()
 
     def on_reset(self, code: int, text: str) -> None:
         self._waiting.clear()
@@ -119,21 +121,21 @@ class EgressStream:
 
     def on_upstream_data(self, data: bytes) -> None:
         if not self._stream.send(data) and self._connection is not None:
-            self._connection.hold()
+            self._connection.pause_reading()
 
     def on_upstream_closed(self) -> None:
-        self._connection, self._gone = None, True
+        self._connection, self._connection_closed = None, True
         self._stream.send(b"", END | CLOSE)
 
     def on_upstream_drained(self) -> None:
-        owed, self._owed = self._owed, 0
-        if owed:
-            self._stream.consumed(owed)
+        unacknowledged, self._unacknowledged = self._unacknowledged, 0
+        if unacknowledged:
+            self._stream.consumed(unacknowledged)
 
     def _write(self, connection: UpstreamConnection, data: Buffer) -> None:
         connection.write(data)
         if connection.write_paused:
-            self._owed += len(data)
+            self._unacknowledged += len(data)
         else:
             self._stream.consumed(len(data))
 

@@ -11,7 +11,7 @@ from syncagent.tunnel.guard import ForwardingRefused
 
 _FRAMING = re.compile(rb"(?i)\r\n(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*(?=\r\n)")
 _LENGTH = re.compile(rb"[0-9]{1,18}\Z")
-_BEYOND = "the request has bytes beyond its body"
+_BEYOND_BODY = "the request has bytes beyond its body"
 
 
 class RequestFraming:
@@ -20,13 +20,13 @@ class RequestFraming:
     """
 
     def __init__(self, head: bytes) -> None:
-        self._left, self._chunks = 0, None
+        self._remaining, self._chunks = 0, None
         fields = _FRAMING.findall(head)
         if len(fields) > 1:
             raise ForwardingRefused("the length of the request's body is ambiguous")
         for name, value in fields:
             if name.lower() == b"content-length" and _LENGTH.match(value):
-                self._left = int(value)
+                self._remaining = int(value)
             elif value.lower() == b"chunked" and b" HTTP/1.1\r\n" in head:
                 self._chunks = ChunkedReader()
             else:
@@ -34,18 +34,18 @@ class RequestFraming:
 
     @property
     def done(self) -> bool:
-        return not self._left if self._chunks is None else self._chunks.done
+        return not self._remaining if self._chunks is None else self._chunks.done
 
     def check(self, data: Buffer) -> None:
         """Checks the next bytes. ForwardingRefused: they do not belong to the body."""
         if self._chunks is None:
-            self._left -= len(data)
-            if self._left < 0:
-                raise ForwardingRefused(_BEYOND)
+            self._remaining -= len(data)
+            if self._remaining < 0:
+                raise ForwardingRefused(_BEYOND_BODY)
             return
         try:
             used, _ = self._chunks.feed(bytes(data))
         except BadChunk as error:
             raise ForwardingRefused(str(error)) from None
         if used < len(data):
-            raise ForwardingRefused(_BEYOND)
+            raise ForwardingRefused(_BEYOND_BODY)

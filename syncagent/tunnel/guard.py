@@ -15,7 +15,7 @@ _HEAD = re.compile(
 )
 _RESERVED = re.compile(rb"(?i)\r\n(?:authorization|impersonate-[^:\r\n]*|host):")
 _OWN_TOKEN = re.compile(rb"(?i)\r\nauthorization: bearer [^\r\n]+\r\n")
-_OTHERS = re.compile(rb"(?i)\r\n(?:impersonate-[^:\r\n]*|host):")
+_OTHER_IDENTITY = re.compile(rb"(?i)\r\n(?:impersonate-[^:\r\n]*|host):")
 _AUTHORIZATION = re.compile(rb"(?i)\r\nauthorization:")
 _DOT_SEGMENT = re.compile(rb"(?i)[A-Z]+ [^ ?]*(?:/|\\|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\ ?]|%2f|%5c)")
 _MASTERS = "system:masters"
@@ -67,30 +67,30 @@ class Guard:
     `below_prefix`: the API server is a path of another server, whose other paths are refused.
     """
 
-    REMEMBERED = 4096
+    MAX_CACHED_BLOCKS = 4096
 
     def __init__(self, policy: ImpersonationPolicy, *, below_prefix: bool = False) -> None:
         self._policy, self._below_prefix = policy, below_prefix
-        self._good: set[bytes] = set()
+        self._valid_blocks: set[bytes] = set()
 
     def check(self, identity: bytes, head: bytes) -> None:
-        """Checks a request. Refused: no or a forbidden identity, or a head with another one."""
-        if identity not in self._good:
+        """Checks a request. ForwardingRefused: it has no identity, a forbidden one, or two."""
+        if identity not in self._valid_blocks:
             self._check_identity(identity)
-            if len(self._good) >= self.REMEMBERED:
-                self._good.clear()
-            self._good.add(identity)
+            if len(self._valid_blocks) >= self.MAX_CACHED_BLOCKS:
+                self._valid_blocks.clear()
+            self._valid_blocks.add(identity)
         self.check_head(head)
 
     def check_head(self, head: bytes) -> None:
-        """Checks a head alone. Refused: it is malformed or has an identity."""
+        """Checks a head alone. ForwardingRefused: it is malformed or has an identity."""
         self._check_form(head)
         if _RESERVED.search(head):
             raise ForwardingRefused("the request contains an identity of its own")
 
     def check_passthrough(self, identity: bytes, head: bytes) -> None:
-        """Checks a passthrough request. Refused: passthrough is off, or the request has not exactly
-        one token and no other identity.
+        """Checks a passthrough request. ForwardingRefused: passthrough is off, or the request does
+        not have exactly one token and no other identity.
         """
         if not self._policy.passthrough:
             raise ForwardingRefused(
@@ -98,7 +98,7 @@ class Guard:
             )
         self._check_form(head)
         tokens = len(_AUTHORIZATION.findall(head))
-        if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
+        if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHER_IDENTITY.search(head):
             raise ForwardingRefused("the request must identify its user by exactly one token")
 
     def _check_form(self, head: bytes) -> None:

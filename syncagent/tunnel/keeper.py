@@ -13,7 +13,7 @@ from syncagent.tunnel.client import TunnelClient
 
 log = structlog.get_logger(__name__)
 
-# A draining control plane also ends the link in a moment.
+# A draining control plane soon ends the link, too.
 _PAUSE_S = 1.0
 
 Dial = Callable[[CallChannel], TunnelClient]
@@ -49,17 +49,19 @@ class TunnelKeeper:
         return f"no tunnel for kubectl: {self._reason}" if self._reason and not is_open else ""
 
     async def run(self, channel: CallChannel, leaving: asyncio.Event) -> None:
-        """Serves until cancelled; once `leaving` is set, until the open streams have ended."""
+        """Serves until cancelled; after `leaving` is set, until the open streams have ended."""
         tasks, finishing = Tasks("tunnels"), set()
         backoff = Backoff()
         try:
             while not leaving.is_set():
                 if not await self._is_safe():
-                    await _first(tasks, None, self._clock.sleep(backoff.next()), leaving.wait())
+                    await _wait_for_first(
+                        tasks, None, self._clock.sleep(backoff.next()), leaving.wait()
+                    )
                     continue
                 client = self._client = self._dial(channel)
                 running = tasks.spawn("run", self._serve(client))
-                await _first(tasks, running, client.draining.wait(), leaving.wait())
+                await _wait_for_first(tasks, running, client.draining.wait(), leaving.wait())
                 pause = _PAUSE_S
                 if running.done():
                     self._reason = running.result()
@@ -67,7 +69,7 @@ class TunnelKeeper:
                 else:
                     finishing.add(tasks.spawn("finish", client.finish()))
                 if not leaving.is_set():
-                    await _first(tasks, None, self._clock.sleep(pause), leaving.wait())
+                    await _wait_for_first(tasks, None, self._clock.sleep(pause), leaving.wait())
             if finishing:
                 await asyncio.wait(finishing)
         finally:
@@ -94,7 +96,9 @@ class TunnelKeeper:
         return not reason
 
 
-async def _first(tasks: Tasks, running: asyncio.Task[object] | None, *others: Work[object]) -> None:
+async def _wait_for_first(
+    tasks: Tasks, running: asyncio.Task[object] | None, *others: Work[object]
+) -> None:
     """Waits for the first of these to end; only `running` continues after that."""
     waiting = {tasks.spawn("wait", work) for work in others}
     await asyncio.wait(waiting | ({running} if running else set()), return_when="FIRST_COMPLETED")

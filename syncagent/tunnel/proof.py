@@ -37,8 +37,8 @@ UNPROVEN_WARNING = (
 )
 _SYSTEM = "system:"
 _MAX_NAME, _MAX_GROUPS = 512, 200
-# A key that the issuer withdraws counts this long, beyond the hour for which `IssuerMetadata` keeps
-# fetched keys.
+# A key that the issuer withdraws is accepted this long, beyond the hour for which `IssuerMetadata`
+# keeps fetched keys.
 _CACHED_SECONDS = 300.0
 _CACHED = 4096
 _CLAIMED = re.compile(rb"Impersonate-User: ([^\r\n]+)\r\n")
@@ -61,18 +61,18 @@ class PinnedKeys:
         self._issuer, self._keys = issuer, keys
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
-        found = choose_key(self._keys, kid, algorithm)
-        if found is None:
+        pinned = choose_key(self._keys, kid, algorithm)
+        if pinned is None:
             raise Unauthenticated(missing_key(self._issuer, self._keys, kid, algorithm))
-        return found
+        return pinned
 
 
 @dataclass(frozen=True, slots=True)
 class ProofRules:
-    """Rules of the cluster's operator: which tokens count, and the names that they give.
+    """Rules of the cluster's operator: the accepted tokens, and the names that they give.
 
     `groups`: patterns of groups, with their prefix, that tokens may give; others are dropped.
-    Empty: all. Names with the prefix `system:` never count.
+    Empty: all. Names with the prefix `system:` are never accepted.
     """
 
     issuer: str
@@ -93,7 +93,7 @@ class ProofRules:
         without a usable name.
         """
         name = self._username(claims)
-        groups = [group for group in self._groups(claims) if self._permits(group)]
+        groups = [group for group in self._groups(claims) if self._is_permitted(group)]
         lines = [f"Impersonate-User: {name}\r\n"]
         lines += [f"Impersonate-Group: {group}\r\n" for group in groups[:_MAX_GROUPS]]
         return "".join(lines).encode()
@@ -111,16 +111,16 @@ class ProofRules:
         return name
 
     def _groups(self, claims: Mapping[str, object]) -> list[str]:
-        given = claims.get(self.groups_claim)
-        listed = [given] if isinstance(given, str) else given
-        names = listed if isinstance(listed, list) else []
+        claim = claims.get(self.groups_claim)
+        values = [claim] if isinstance(claim, str) else claim
+        names = values if isinstance(values, list) else []
         return [
             f"{self.groups_prefix}{name}"
             for name in dict.fromkeys(name for name in names if isinstance(name, str))
             if _is_name(name)
         ]
 
-    def _permits(self, group: str) -> bool:
+    def _is_permitted(self, group: str) -> bool:
         if group.startswith(_SYSTEM) or group == UNPROVEN:
             return False
         return not self.groups or any(fnmatchcase(group, pattern) for pattern in self.groups)
@@ -133,12 +133,12 @@ class IdentityProofs:
         self._rules, self._keys, self._clock = rules, keys, clock
         self._blocks: dict[bytes, tuple[bytes, float]] = {}
 
-    def known(self, token: bytes) -> bytes | None:
+    def cached_block(self, token: bytes) -> bytes | None:
         """Returns the identity block of a token that was verified recently."""
-        found = self._blocks.get(sha256(token).digest())
-        if found is None or found[1] <= self._clock.now().timestamp():
+        entry = self._blocks.get(sha256(token).digest())
+        if entry is None or entry[1] <= self._clock.now().timestamp():
             return None
-        return found[0]
+        return entry[0]
 
     async def verify(self, token: bytes) -> bytes:
         """Returns the identity block of a token. Raises Unauthenticated, naming the failed check
@@ -146,17 +146,17 @@ class IdentityProofs:
         """
         if len(token) > MAX_PROOF:
             raise Unauthenticated(f"this token exceeds {MAX_PROOF} bytes")
-        text = token.decode("latin-1")
+        token_text = token.decode("latin-1")
         rules, now = self._rules, self._clock.now()
-        algorithm, kid = unverified_header(text)
-        issuer = unverified_issuer(text)
+        algorithm, kid = unverified_header(token_text)
+        issuer = unverified_issuer(token_text)
         if issuer != rules.issuer:
             raise Unauthenticated(
                 f"this token is from {issuer[:200] or 'no issuer'}; this cluster accepts proofs of "
                 f"{rules.issuer}"
             )
         key = await self._keys.key(kid, algorithm)
-        claims = verify_signature(text, key, algorithm)
+        claims = verify_signature(token_text, key, algorithm)
         check_audience(claims, rules.audiences)
         expires = check_times(claims, now)
         issued = claims.get("iat")
@@ -165,10 +165,12 @@ class IdentityProofs:
             minutes = rules.max_age_seconds // 60
             raise Unauthenticated(f"this token is older than {minutes} minutes: sign in again")
         block = rules.identity_block(claims)
-        until = min(expires + LEEWAY_SECONDS, issued + age_limit, now.timestamp() + _CACHED_SECONDS)
+        expiry = min(
+            expires + LEEWAY_SECONDS, issued + age_limit, now.timestamp() + _CACHED_SECONDS
+        )
         if len(self._blocks) >= _CACHED:
             self._blocks.clear()
-        self._blocks[sha256(token).digest()] = (block, until)
+        self._blocks[sha256(token).digest()] = (block, expiry)
         return block
 
 
@@ -187,7 +189,8 @@ UNPROVEN_REQUEST = Admitted(UNPROVEN_WARNING)
 class RequestIdentity:
     """Sets the identity of each request: the proven one, or that of an unproven user.
 
-    Without `proofs` the control plane's word counts, within the policy of the guard.
+    Without `proofs`, the agent accepts the identity that the control plane sends, within the policy
+    of the guard.
     """
 
     def __init__(self, guard: Guard, proofs: IdentityProofs | None) -> None:
@@ -206,9 +209,9 @@ class RequestIdentity:
             if names_secrets(request.head):
                 raise ForwardingRefused("Secrets need a proof of identity, such as an ID token")
             return UNPROVEN_REQUEST
-        known = self.proofs.known(token)
-        request.identity = known or b""
-        return ADMITTED if known is not None else Admitted(proof=token)
+        block = self.proofs.cached_block(token)
+        request.identity = block or b""
+        return ADMITTED if block is not None else Admitted(proof=token)
 
     async def prove(self, token: bytes) -> bytes:
         """Returns the proven identity; see `IdentityProofs.verify`."""
@@ -219,8 +222,8 @@ class RequestIdentity:
 
 def unproven_block(claimed: bytes) -> bytes:
     """Encodes the identity of an unproven user; the name says whom the control plane claims."""
-    found = _CLAIMED.search(claimed)
-    name = found[1] if found is not None else b"unknown"
+    match = _CLAIMED.search(claimed)
+    name = match[1] if match is not None else b"unknown"
     group = UNPROVEN.encode()
     return b"Impersonate-User: %s:%s\r\nImpersonate-Group: %s\r\n" % (group, name, group)
 
@@ -228,14 +231,18 @@ def unproven_block(claimed: bytes) -> bytes:
 def names_secrets(head: bytes) -> bool:
     """Reports whether the path of a request leads to Secrets of any API group."""
     target = head.split(b" ", 2)[1].decode("latin-1")
-    parts = [part for part in unquote(target.partition("?")[0]).split("/") if part]
-    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
-    if rest[:1] in (["watch"], ["proxy"]):
-        rest = rest[1:]
-    resource = rest[2:3] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest[:1]
+    segments = [segment for segment in unquote(target.partition("?")[0]).split("/") if segment]
+    resource_path = segments[2:] if segments[:1] == ["api"] else segments[3:]
+    if resource_path[:1] in (["watch"], ["proxy"]):
+        resource_path = resource_path[1:]
+    resource = (
+        resource_path[2:3]
+        if resource_path[:1] == ["namespaces"] and len(resource_path) > 2
+        else resource_path[:1]
+    )
     return resource == ["secrets"]
 
 
-def _is_name(text: str) -> bool:
+def _is_name(name: str) -> bool:
     """Reports whether a name can be sent in a header field unchanged."""
-    return 0 < len(text) <= _MAX_NAME and text.isprintable() and text == text.strip()
+    return 0 < len(name) <= _MAX_NAME and name.isprintable() and name == name.strip()

@@ -65,34 +65,34 @@ class UpstreamPool:
         """The only header line to add to a request with its own token."""
         return b"Host: %s\r\n" % self._upstream.authority
 
-    def completed(self, request: Open, fields: bytes) -> bytes:
+    def complete_head(self, request: Open, fields: bytes) -> bytes:
         """Returns the head of a request with its identity and these header lines."""
         if request.flags & FLAG_PASSTHROUGH:
             fields = self._host_field
-        return b"".join((self.addressed(request.head)[:-2], request.identity, fields, b"\r\n"))
+        return b"".join((self.prefixed_head(request.head)[:-2], request.identity, fields, b"\r\n"))
 
-    def addressed(self, head: bytes) -> bytes:
-        """Returns the head with the path of the API server before its own."""
+    def prefixed_head(self, head: bytes) -> bytes:
+        """Returns the head with the prefix of the API server before its path."""
         if not self._upstream.prefix:
             return head
         method, _, rest = head.partition(b" ")
         return b"%s %s%s" % (method, self._upstream.prefix, rest)
 
     async def refresh(self) -> bytes:
-        """Returns these header lines with a new token."""
+        """Returns the header lines with a new token."""
         token = (await self._upstream.token()).strip().encode()
         credential = b"Authorization: Bearer %s\r\n" % token if token else b""
         self._fields = self._host_field + credential
         self._fields_until = self._clock.monotonic() + TOKEN_SECONDS
-        self._present_tls()
+        self._current_tls()
         return self._fields
 
     def forget_token(self) -> None:
         """Drops the token after the API server refused it."""
         self._fields_until = float("-inf")
 
-    def _present_tls(self) -> ssl.SSLContext | None:
-        """Returns the present context; idle connections with an earlier one are closed."""
+    def _current_tls(self) -> ssl.SSLContext | None:
+        """Returns the current context; closes idle connections with an earlier one."""
         tls = self._upstream.tls() if self._upstream.tls else None
         if tls is not self._tls:
             self._tls = tls
@@ -120,7 +120,7 @@ class UpstreamPool:
         """Opens a new connection. OSError (including ssl.SSLError): it failed. Unavailable: the
         proxy refused it.
         """
-        loop, up, tls = asyncio.get_running_loop(), self._upstream, self._present_tls()
+        loop, upstream, tls = asyncio.get_running_loop(), self._upstream, self._current_tls()
         if tls is None:
             connection = UpstreamConnection(self.discard)
             await self._connect(lambda: connection)
@@ -130,25 +130,28 @@ class UpstreamPool:
             raise ConnectionResetError("closed at once")
         connection = UpstreamConnection(self.discard, transport_below_tls, tls)
         try:
-            secured = await loop.start_tls(
-                transport_below_tls, connection, tls, server_hostname=up.server_name or up.host
+            tls_transport = await loop.start_tls(
+                transport_below_tls,
+                connection,
+                tls,
+                server_hostname=upstream.server_name or upstream.host,
             )
         except BaseException:
             # uvloop leaves the connection of a cancelled handshake open.
             transport_below_tls.abort()
             raise
-        if secured is None:
+        if tls_transport is None:
             raise ConnectionResetError("closed while TLS began")
-        connection.connection_made(secured)
+        connection.connection_made(tls_transport)
         return connection
 
     async def _connect(self, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        loop, up = asyncio.get_running_loop(), self._upstream
-        if up.proxy:
-            raw = await connect_through_proxy(up.proxy, up.host, up.port)
-            transport, _ = await loop.create_connection(protocol, sock=raw)
+        loop, upstream = asyncio.get_running_loop(), self._upstream
+        if upstream.proxy:
+            proxy_socket = await connect_through_proxy(upstream.proxy, upstream.host, upstream.port)
+            transport, _ = await loop.create_connection(protocol, sock=proxy_socket)
         else:
-            transport, _ = await loop.create_connection(protocol, up.host, up.port)
+            transport, _ = await loop.create_connection(protocol, upstream.host, upstream.port)
         return transport
 
     def close(self) -> None:

@@ -39,18 +39,18 @@ class UpstreamRequest:
 
     __slots__ = (
         "_added_fields",
-        "_answered",
         "_connection",
         "_ended",
         "_framing",
         "_observer",
-        "_owed",
         "_pool",
+        "_queued",
         "_request",
+        "_response_begun",
         "_retried",
         "_stream",
+        "_unacknowledged",
         "_upgrade",
-        "_waiting",
         "on_retry",
     )
 
@@ -64,12 +64,12 @@ class UpstreamRequest:
         self._stream, self._request, self._pool = stream, request, pool
         self._connection: UpstreamConnection | None = None
         self._observer = self._new_observer()
-        self._waiting: list[Buffer] = []
+        self._queued: list[Buffer] = []
         self._added_fields = response_fields
-        self._owed = 0
+        self._unacknowledged = 0
         self._ended = bool(request.flags & FLAG_NOBODY)
         self._upgrade = bool(request.flags & FLAG_UPGRADE)
-        self._answered = self._retried = False
+        self._response_begun = self._retried = False
         self._framing = RequestFraming(request.head) if pool.trusts_connections else None
 
     # Starting
@@ -107,9 +107,9 @@ class UpstreamRequest:
     def _begin(self, connection: UpstreamConnection, fields: bytes) -> None:
         self._connection = connection
         connection.user = self
-        connection.write(self._pool.completed(self._request, fields))
+        connection.write(self._pool.complete_head(self._request, fields))
         if not self._upgrade:
-            self._send_waiting()
+            self._send_queued()
 
     # Events of the stream (see `core.mux.stream.StreamOwner`)
 
@@ -117,7 +117,7 @@ class UpstreamRequest:
         if self._framing is not None and not self._upgrade and not self._is_framed(data):
             return
         if self._connection is None or (self._upgrade and not self._observer.upgraded):
-            self._waiting.append(data)
+            self._queued.append(data)
         else:
             self._write(data)
 
@@ -128,10 +128,10 @@ class UpstreamRequest:
 
     def on_writable(self) -> None:
         if self._connection is not None:
-            self._connection.release()
+            self._connection.resume_reading()
 
     def on_reset(self, code: int, text: str) -> None:
-        self._waiting.clear()
+        self._queued.clear()
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
@@ -139,11 +139,11 @@ class UpstreamRequest:
     # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
 
     def on_upstream_data(self, data: bytes) -> None:
-        self._answered = True
+        self._response_begun = True
         try:
             ready = self._observer.feed(data)
         except BadResponse as error:
-            self._give_up(f"got an invalid response from its API server: {error}")
+            self._abort(f"got an invalid response from its API server: {error}")
             return
         if self._observer.status == UNAUTHORIZED:
             self._pool.forget_token()
@@ -152,32 +152,32 @@ class UpstreamRequest:
         if self._observer.complete:
             self._finish(ready)
         else:
-            self._pass_on(ready)
+            self._forward(ready)
 
     def on_upstream_closed(self) -> None:
         connection, self._connection = self._connection, None
         if self._observer.upgraded:
             self._stream.send(b"", END | CLOSE)
-        elif not self._answered and self._may_retry(connection):
+        elif not self._response_begun and self._can_retry(connection):
             self._retried = True
             self._retry()
         else:
-            self._on_cut()
+            self._on_connection_lost()
 
     def on_upstream_drained(self) -> None:
-        owed, self._owed = self._owed, 0
-        if owed:
-            self._stream.consumed(owed)
+        unacknowledged, self._unacknowledged = self._unacknowledged, 0
+        if unacknowledged:
+            self._stream.consumed(unacknowledged)
 
     # Inside
 
-    def _pass_on(self, ready: Buffer) -> None:
+    def _forward(self, ready: Buffer) -> None:
         if ready and not self._stream.send(ready) and self._connection is not None:
-            self._connection.hold()
+            self._connection.pause_reading()
         if self._upgrade and self._observer.upgraded:
-            self._send_waiting()
+            self._send_queued()
         elif self._upgrade and self._observer.status is not None:
-            self._drop_waiting()
+            self._drop_queued()
 
     def _with_added_fields(self, ready: Buffer, status: int) -> Buffer:
         fields, self._added_fields = self._added_fields, b""
@@ -186,20 +186,20 @@ class UpstreamRequest:
     def _finish(self, ready: Buffer) -> None:
         """Handles a complete response; the connection is reused if the request is complete too."""
         connection, self._connection = self._connection, None
-        complete = self._ended and (self._framing is None or self._framing.done)
-        reusable = self._observer.keep_alive and complete and not self._owed
-        self._drop_waiting()
+        request_complete = self._ended and (self._framing is None or self._framing.done)
+        reusable = self._observer.keep_alive and request_complete and not self._unacknowledged
+        self._drop_queued()
         self._stream.send(ready, END)
         if connection is None:
             return
         if reusable and not self._upgrade:
             connection.user, connection.used = None, True
-            connection.release()
+            connection.resume_reading()
             self._pool.give_back(connection)
         else:
             connection.close()
 
-    def _on_cut(self) -> None:
+    def _on_connection_lost(self) -> None:
         try:
             self._observer.end(close=True)
         except BadResponse:
@@ -207,13 +207,13 @@ class UpstreamRequest:
         else:
             self._stream.send(b"", END | CLOSE)
 
-    def _may_retry(self, connection: UpstreamConnection | None) -> bool:
+    def _can_retry(self, connection: UpstreamConnection | None) -> bool:
         """Reports whether to retry: a reused connection may be stale, and reads are safe to
         repeat.
         """
-        stale = connection is not None and connection.used and not self._retried
-        bodyless = bool(self._request.flags & FLAG_NOBODY)
-        return stale and bodyless and self._request.head.startswith(_REPEATABLE)
+        may_be_stale = connection is not None and connection.used and not self._retried
+        has_no_body = bool(self._request.flags & FLAG_NOBODY)
+        return may_be_stale and has_no_body and self._request.head.startswith(_REPEATABLE)
 
     def _retry(self) -> None:
         self._observer = self._new_observer()
@@ -229,7 +229,7 @@ class UpstreamRequest:
                 framing.check(data)
         except ForwardingRefused as refused:
             log.warning("request refused", why=str(refused))
-            self._give_up(f"refused the request: {refused}")
+            self._abort(f"refused the request: {refused}")
             return False
         return True
 
@@ -239,31 +239,31 @@ class UpstreamRequest:
             return
         connection.write(data)
         if connection.write_paused:
-            self._owed += len(data)
+            self._unacknowledged += len(data)
         else:
             self._stream.consumed(len(data))
 
-    def _send_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for data in waiting:
+    def _send_queued(self) -> None:
+        queued, self._queued = self._queued, []
+        for data in queued:
             self._write(data)
         if self._ended and self._observer.upgraded and self._connection is not None:
             self._connection.write_eof()
 
-    def _drop_waiting(self) -> None:
-        if self._waiting:
-            dropped = sum(len(data) for data in self._waiting)
-            self._waiting.clear()
+    def _drop_queued(self) -> None:
+        if self._queued:
+            dropped = sum(len(data) for data in self._queued)
+            self._queued.clear()
             self._stream.consumed(dropped)
 
-    def _give_up(self, text: str) -> None:
+    def _abort(self, text: str) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
         self._fail(text)
 
     def _fail(self, text: str) -> None:
-        self._waiting.clear()
+        self._queued.clear()
         self._stream.reset(BAD_GATEWAY, text)
 
     def _new_observer(self) -> ResponseObserver:

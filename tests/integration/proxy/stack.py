@@ -96,7 +96,7 @@ class Stack:
         front, link = self.proxy.front, self.proxy.tunnels.find(CLUSTER)
         if front is None or link is None or not link.features & FEATURE_DATA_LINK:
             return front is None or link is not None
-        return front.links.use(link) > 0
+        return front.links.find_or_offer(link) > 0
 
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""

@@ -33,8 +33,8 @@ class SlowUser:
 
     def on_upstream_data(self, data: bytes) -> None:
         self.heard += data
-        self._connection.hold()
-        asyncio.get_running_loop().call_later(HELD_SECONDS, self._connection.release)
+        self._connection.pause_reading()
+        asyncio.get_running_loop().call_later(HELD_SECONDS, self._connection.resume_reading)
 
     def on_upstream_closed(self) -> None:
         self.lost.set_result(None)

@@ -51,7 +51,7 @@ async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
         await stack.connect(server.upstream)
         front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
         assert front is not None and link is not None
-        await eventually(lambda: front.links.use(link) > 0)
+        await eventually(lambda: front.links.find_or_offer(link) > 0)
         yield server
 
 

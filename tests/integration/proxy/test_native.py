@@ -55,7 +55,7 @@ async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
 def has_data_link(stack: Stack) -> bool:
     """Reports whether the agent of the cluster has opened its data link."""
     front, link = stack.proxy.front, stack.proxy.tunnels.find(CLUSTER)
-    return front is not None and link is not None and front.links.use(link) > 0
+    return front is not None and link is not None and front.links.find_or_offer(link) > 0
 
 
 def served(stack: Stack) -> int:

@@ -114,7 +114,7 @@ async def test_revoking_ends_a_draining_predecessor_too(hub: Hub) -> None:
     async with hub.agent() as old:
         await eventually(lambda: hub.connected)
         async with hub.agent() as new:
-            await eventually(lambda: old.drained)
+            await eventually(lambda: old.peer_draining)
             hub.server.revoke(AGENT_TOKEN)
             await eventually(lambda: old.closed and new.closed)
             assert not hub.connected

@@ -45,7 +45,7 @@ class End:
         self.loop.run()
         self.sent()
         # A link that has shown to be fast.
-        self.mux._flight.cap = 256 << 10
+        self.mux._congestion.cap = 256 << 10
         self.receive(0, codec.HELLO, hello.pack())
 
     def receive(self, stream: int, kind: int, payload: bytes = b"") -> None:
@@ -67,7 +67,7 @@ class End:
         return frames
 
     def ack_all(self) -> None:
-        flight = self.mux._flight
+        flight = self.mux._congestion
         self.receive(0, codec.ACK, codec.pack_u32(flight.sent - flight.acked))
 
 
@@ -193,7 +193,7 @@ def test_bulk_stops_at_the_cap_and_small_frames_pass() -> None:
     bulk.stream.send(b"x" * (2 << 20))
     end.loop.run()
     in_flight = sum(len(data) for _, _, data in end.sent())
-    assert in_flight <= end.mux._flight.cap + QUANTUM
+    assert in_flight <= end.mux._congestion.cap + QUANTUM
     small = end.open()
     end.loop.run()
     assert [i for i, *_ in end.sent()] == [small.stream.id if small.stream else 0]

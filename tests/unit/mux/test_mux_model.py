@@ -47,8 +47,8 @@ class Side:
             settings=SETTINGS,
         )
         self.link.mux = self.mux
-        self.mux._flight.__class__ = Narrow
-        self.mux._flight.narrow = True
+        self.mux._congestion.__class__ = Narrow
+        self.mux._congestion.narrow = True
         self.sent: dict[int, bytearray] = {}
         self.ended: dict[int, bool] = {}
         self.owners: dict[int, RecordingOwner] = self.events.accepted

@@ -46,7 +46,7 @@ class FakeHub:
 class AnyLink:
     """Data links of which each agent has one."""
 
-    def use(self, agent: object) -> int:
+    def find_or_offer(self, agent: object) -> int:
         return 7
 
 

@@ -53,19 +53,19 @@ def proofs_of(issuer: FakeIssuer, rules: ProofRules = RULES) -> IdentityProofs:
 
 async def test_a_token_gives_its_name_and_groups_and_is_cached(issuer: FakeIssuer) -> None:
     proofs, token = proofs_of(issuer), issuer.token().encode()
-    assert proofs.known(token) is None
+    assert proofs.cached_block(token) is None
     assert await proofs.verify(token) == ADA
-    assert proofs.known(token) == ADA
-    assert proofs.known(token[:-1]) is None
+    assert proofs.cached_block(token) == ADA
+    assert proofs.cached_block(token[:-1]) is None
 
 
 async def test_a_cached_proof_ends_with_its_token(issuer: FakeIssuer, clock: FakeClock) -> None:
     proofs, token = proofs_of(issuer), issuer.token(exp=clock.now().timestamp() + 60).encode()
     await proofs.verify(token)
     await clock.advance(89)
-    assert proofs.known(token) == ADA
+    assert proofs.cached_block(token) == ADA
     await clock.advance(1)
-    assert proofs.known(token) is None
+    assert proofs.cached_block(token) is None
     with pytest.raises(Unauthenticated, match="expired"):
         await proofs.verify(token)
 
@@ -76,7 +76,7 @@ async def test_a_withdrawn_key_counts_for_five_minutes_at_most(
     proofs, token = proofs_of(issuer), issuer.token(exp=clock.now().timestamp() + 3600).encode()
     await proofs.verify(token)
     await clock.advance(300)
-    assert proofs.known(token) is None
+    assert proofs.cached_block(token) is None
 
 
 def public_pem(issuer: FakeIssuer) -> str:
@@ -145,7 +145,7 @@ async def test_refused_proofs_name_the_expected_value(issuer: FakeIssuer, case: 
     with pytest.raises(Unauthenticated, match=".*") as refused:
         await proofs.verify(token)
     assert said in refused.value.message
-    assert proofs.known(token) is None
+    assert proofs.cached_block(token) is None
 
 
 NAMES = st.text(max_size=40)
