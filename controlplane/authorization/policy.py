@@ -201,7 +201,7 @@ class Policy:
         has_rights = all(
             self.may(verb, Resource(kind, target.id, target.path)) for verb, kind in role.rights
         )
-        return has_rights and self._covers_clusters(role.kubernetes, target)
+        return has_rights and self._covers_clusters(role, target)
 
     def lasting(self, until: datetime | None) -> "Policy":
         """Returns the grants that do not expire before a time; None: that never expire."""
@@ -217,13 +217,13 @@ class Policy:
         """Returns the earliest expiry of the grants; None: no grant expires."""
         return min((grant.expires_at for grant in self.grants if grant.expires_at), default=None)
 
-    def _covers_clusters(self, wanted: KubernetesRights, target: Resource) -> bool:
-        if wanted == KubernetesRights():
-            return True
+    def _covers_clusters(self, role: Role, target: Resource) -> bool:
         right = (Verb.CONNECT, ResourceKind.CLUSTER)
+        # A role that may connect, without rules, forwards every request and records none.
+        if right not in role.rights and role.kubernetes == KubernetesRights():
+            return True
         held = [grant.role.kubernetes for grant in self._on(target) if right in grant.role.rights]
-        # An actor who may impersonate any user can already appear in any group.
-        return any(rights.covers(wanted) or "*" in rights.impersonate for rights in held)
+        return any(rights.covers(role.kubernetes) for rights in held)
 
     def _on(self, target: Resource) -> Iterable[Grant]:
         return (grant for grant in self.grants if grant.scope in target.path)

@@ -107,16 +107,20 @@ class KubernetesRights:
         return any(rule.matches(request) for rule in self.rules)
 
     def covers(self, other: "KubernetesRights") -> bool:
-        """Returns whether these rights include the others."""
+        """Returns whether these rights include the others.
+
+        Holders who may impersonate everybody can already appear in any group.
+        """
         return (
-            set(other.groups) <= set(self.groups)
+            (ANY in self.impersonate or self._has_identities(other))
             and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
-            and all(
-                ANY in self.impersonate or pattern in self.impersonate
-                for pattern in other.impersonate
-            )
             and (other.record or not self.record)
             and (other.record_input or not self.record_input)
+        )
+
+    def _has_identities(self, other: "KubernetesRights") -> bool:
+        return set(other.groups) <= set(self.groups) and set(other.impersonate) <= set(
+            self.impersonate
         )
 
 

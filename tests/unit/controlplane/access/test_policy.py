@@ -31,6 +31,7 @@ from controlplane.authorization import (
     require,
     without_doubt,
 )
+from controlplane.authorization.policy import ClusterIdentity
 from controlplane.authorization.roles import KubernetesRequest, check_kubernetes
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
@@ -173,6 +174,75 @@ def test_a_proxy_never_opens_wider_by_giving() -> None:
     strict = Policy((Grant(replace(same, kubernetes=watched)),))
     assert strict.covers(replace(same, kubernetes=watched), everywhere)
     assert not strict.covers(same, everywhere)
+
+
+patterns = st.lists(st.sampled_from(["get", "list"]), max_size=1).map(tuple)
+kube_rights = st.builds(
+    KubernetesRights,
+    st.lists(st.sampled_from(["team", "ops"]), max_size=2, unique=True).map(tuple),
+    st.lists(st.builds(KubernetesRule, patterns), max_size=2).map(tuple),
+    st.lists(st.sampled_from(["*", "user:*"]), max_size=2, unique=True).map(tuple),
+    record=st.booleans(),
+    record_input=st.booleans(),
+)
+CONNECT = (Rule((Verb.CONNECT,), (ResourceKind.CLUSTER,)),)
+
+
+def identity_with(role: Role, verb: str) -> ClusterIdentity | None:
+    """The identity for a request in a cluster, of holders of nothing but this role."""
+    cluster = Resource.within(ResourceKind.CLUSTER, "a", "1")
+    return Policy((Grant(role),)).cluster_identity(cluster, KubernetesRequest(verb))
+
+
+@given(kube_rights, kube_rights)
+def test_nobody_connects_wider_by_giving(own: KubernetesRights, given: KubernetesRights) -> None:
+    """Whoever gets a covered role reaches, appears and escapes recording no more than its giver."""
+    holder = Role("own", "own", rules=CONNECT, kubernetes=own)
+    role = Role("given", "given", rules=CONNECT, kubernetes=given)
+    everywhere = Resource.whole(ResourceKind.INSTALLATION)
+    assert Policy((Grant(holder),)).covers(holder, everywhere)
+    if not Policy((Grant(holder),)).covers(role, everywhere):
+        return
+    for verb in ("get", "list", "delete"):
+        giver, getter = identity_with(holder, verb), identity_with(role, verb)
+        if getter is None:
+            continue
+        assert giver is not None
+        assert "*" in giver.impersonate or (
+            {*getter.groups} <= {*giver.groups} and {*getter.impersonate} <= {*giver.impersonate}
+        )
+        assert getter.record >= giver.record and getter.record_input >= giver.record_input
+
+
+def test_a_role_without_kubernetes_rules_is_wider_than_one_with_rules() -> None:
+    """It forwards every request, and records none."""
+    bare = Role("bare", "bare", rules=CONNECT)
+    everywhere = Resource.whole(ResourceKind.INSTALLATION)
+    for limited in (
+        KubernetesRights(rules=(KubernetesRule(("get",)),)),
+        KubernetesRights(record=True),
+        KubernetesRights(record=True, impersonate=("*",)),
+    ):
+        holder = Policy((Grant(Role("l", "l", rules=CONNECT, kubernetes=limited)),))
+        assert not holder.covers(bare, everywhere)
+        assert holder.covers(Role("none", "none"), everywhere)
+    assert Policy((Grant(bare),)).covers(bare, everywhere)
+
+
+def test_rights_that_only_a_role_without_connections_has_cover_nothing() -> None:
+    """Kubernetes rights count for those who may connect."""
+    wide = KubernetesRights(("team",))
+    idle = Grant(Role("idle", "idle", rules=(Rule((Verb.READ,)),), kubernetes=wide))
+    bare = Grant(Role("bare", "bare", rules=CONNECT))
+    role = Role("team", "team", rules=CONNECT, kubernetes=wide)
+    assert not Policy((idle, bare)).covers(role, Resource.whole(ResourceKind.INSTALLATION))
+
+
+def test_rights_in_another_scope_cover_nothing() -> None:
+    team = Role("team", "team", rules=CONNECT, kubernetes=KubernetesRights(("team",)))
+    policy = Policy((Grant(Role("bare", "bare", rules=CONNECT)), Grant(team, Scope("project:b"))))
+    assert policy.covers(team, target_at("project:b"))
+    assert not policy.covers(team, target_at("project:a"))
 
 
 def test_input_is_kept_only_with_output() -> None:
