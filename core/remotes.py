@@ -4,7 +4,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from core.errors import Invalid
 
@@ -12,6 +12,7 @@ _SCP = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)"
 _NUMERIC_HOST = re.compile(r"(?:[^:]*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
 _USER = re.compile(r"[\w.+][\w.+-]*")
+_SEPARATORS = re.compile(r"[/\\]")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
 _MAX_URL = 2000
 
@@ -172,9 +173,17 @@ def _checked_remote(
         raise _invalid("its host name is missing or invalid")
     if user is not None and not _USER.fullmatch(user):
         raise _invalid("its user name is invalid")
-    if (needs_path and not path) or path.startswith("-") or ".." in path.split("/"):
+    if (needs_path and not path) or path.startswith("-") or _leaves_its_folder(path):
         raise _invalid("its path is missing or invalid")
     return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
+
+
+def _leaves_its_folder(path: str) -> bool:
+    """Returns whether a path has dot segments, also if Git or the server decodes it first.
+
+    A pattern of allowed URLs compares text: it would take such a path for one in its folder.
+    """
+    return ".." in _SEPARATORS.split(unquote(path))
 
 
 def _invalid(reason: str) -> Invalid:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.remotes import parse_remote
+from core.remotes import normalize_oci_url, parse_chart_remote, parse_remote
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from core.remotes import parse_remote
         ("ssh://git@host:2222/a/b", "ssh://git@host:2222/a/b"),
         ("git@github.com:org/repo.git", "ssh://git@github.com/org/repo.git"),
         ("http://[::1]:8080/x.git", "http://[::1]:8080/x.git"),
+        ("https://host/My%20Project/a..b.git", "https://host/My%20Project/a..b.git"),
     ],
 )
 def test_the_normal_form_of_a_url(url: str, text: str) -> None:
@@ -47,6 +48,13 @@ def test_the_normal_form_of_a_url(url: str, text: str) -> None:
         "https://host/x?token=1",
         "https://host",
         "https://host/../x",
+        "https://host/a/%2e%2e/x",
+        "https://host/a/.%2E/x",
+        "https://host/a/b%2f..%2fx",
+        "https://host/a/b%5C..%5Cx",
+        "https://host/a\\..\\x",
+        "ssh://git@host/a/%2e%2e/x",
+        "git@host:a/%2e%2e/x",
         "https://host/a b",
         "https://host/a\nb",
         "http://host:99999/x",
@@ -65,6 +73,15 @@ def test_the_normal_form_of_a_url(url: str, text: str) -> None:
 def test_hostile_urls_are_refused(url: str) -> None:
     with pytest.raises(Invalid):
         parse_remote(url)
+
+
+@pytest.mark.parametrize("path", ["a/../x", "a/%2e%2e/x", "a/b%2F..%2Fx"])
+def test_a_chart_repository_is_in_the_folder_that_its_url_names(path: str) -> None:
+    """A fence compares URLs with patterns, such as `https://charts.example.org/shop/*`."""
+    with pytest.raises(Invalid, match="its path is missing or invalid"):
+        parse_chart_remote(f"https://host/{path}")
+    with pytest.raises(Invalid, match="its path is missing or invalid"):
+        normalize_oci_url(f"oci://host/{path}")
 
 
 def test_a_password_in_a_url_is_not_repeated_in_the_error() -> None:
