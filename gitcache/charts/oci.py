@@ -9,6 +9,7 @@ from yarl import URL
 from core.errors import Invalid, NotFound
 from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient, descriptor_digest
+from core.remotes import parse_chart_remote
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
 from core.spec.images import OciRepository, is_repository_name
@@ -31,6 +32,7 @@ class OciChartRepository:
     def __init__(
         self, client: OciRegistryClient, url: str, name: str, account: RegistryAccount | None
     ) -> None:
+        parse_chart_remote(url)
         parsed = URL(url)
         path = "/".join(part for part in (parsed.path.strip("/"), name) if part)
         if not parsed.host or not is_repository_name(path):

@@ -13,6 +13,7 @@ from yarl import URL
 from core.errors import Invalid, Unavailable
 from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
+from core.remotes import parse_chart_remote
 from core.runtime.clock import Clock
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
@@ -191,6 +192,7 @@ class ChartSource:
         return [ChartVersion(*fields) for fields in memo["versions"]]
 
     async def _download_index(self, chart_ref: ChartRef) -> bytes:
+        parse_chart_remote(chart_ref.repository)
         url = URL(chart_ref.repository.rstrip("/") + "/index.yaml")
         return await self._get_limited(url, self._headers(chart_ref), self._limits.index_bytes)
 

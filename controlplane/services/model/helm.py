@@ -8,6 +8,7 @@ from controlplane.platform.limits import check_count, check_length
 from controlplane.repositories.model.repository import check_ref
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
+from core.remotes import parse_chart_remote
 from core.spec.renderers import HelmRelease, chart_ref
 
 _TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
@@ -107,6 +108,11 @@ def _check_url(helm: JsonMapping) -> None:
     parts = urlsplit(helm["url"])
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.username or parts.password:
         raise Invalid("must be https://… or oci://…, without credentials", field="helm.url")
+    if not any(placeholder in helm["url"] for placeholder in _PLACEHOLDERS):
+        try:
+            parse_chart_remote(helm["url"])
+        except Invalid as error:
+            raise Invalid(error.message, field="helm.url") from None
     if "chart" not in helm:
         raise Invalid(
             "is required with a URL: name the chart in the Helm repository", field="helm.chart"

@@ -448,6 +448,27 @@ async def test_redirects_into_forbidden_places_are_refused(
     assert "not allowed" in message or "not an http or https URL" in message
 
 
+@pytest.mark.parametrize("kind", ["http", "oci"])
+@pytest.mark.parametrize("detour", ["/x/..", "/x/%2e%2e", "/x%2F.."])
+async def test_a_chart_comes_from_the_folder_that_its_url_names(
+    room: Room, charts: ChartServer, kind: str, detour: str
+) -> None:
+    """A fence compares URLs as text, also those of dependencies."""
+    charts.publish("db", "1.0.0", archive("db", chart("db")))
+    scheme, _, rest = getattr(charts, kind).partition("://")
+    host, _, path = rest.partition("/")
+    url = f"{scheme}://{host}{detour}/{path}"
+    top = chart("top")
+    needs = f"dependencies: [{{name: db, version: 1.0.0, repository: '{url}'}}]\n"
+    files = {**top, "Chart.yaml": top["Chart.yaml"] + needs}
+    sha = room.repository.commit(below("web", files))
+    before = len(charts.asked)
+    assert "its path is missing or invalid" in await room.refusal(sha)
+    refusal = await room.refusal(sha, url=url, chart="db", version="1.0.0")
+    assert "its path is missing or invalid" in refusal
+    assert len(charts.asked) == before
+
+
 def evil_archives() -> dict[str, bytes]:
     """Archives that no honest tool makes."""
     found = {}

@@ -131,6 +131,9 @@ def test_deeply_nested_values_are_read_without_recursion() -> None:
         ({"url": "https://", "chart": "c"}, "helm.url"),
         ({"url": "https://ada@charts.example.org", "chart": "c"}, "helm.url"),
         ({"url": "https://:word@charts.example.org", "chart": "c"}, "helm.url"),
+        ({"url": "https://charts.example.org/shop/../bank", "chart": "c"}, "helm.url"),
+        ({"url": "oci://charts.example.org/shop/%2e%2e/bank", "chart": "c"}, "helm.url"),
+        ({"url": "https://charts.example.org?x=y", "chart": "c"}, "helm.url"),
         ({"url": "https://charts.example.org"}, "helm.chart"),
     ],
 )
