@@ -10,6 +10,7 @@ from controlplane.authorization.actor import (
     Actor,
     ActorKind,
     require,
+    require_any,
     require_member,
     without_doubt,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "Verb",
     "Visible",
     "require",
+    "require_any",
     "require_member",
     "without_doubt",
 ]

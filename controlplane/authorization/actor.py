@@ -1,5 +1,6 @@
 """The caller of an operation, and permission checks. API layers pass the `Actor` to operations."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -13,13 +14,13 @@ _SHARED = frozenset(
     {ResourceKind.USER, ResourceKind.GROUP, ResourceKind.ROLE, ResourceKind.INSTALLATION}
 )
 """Kinds of resources that are in no project."""
-_OUTSIDE_CLUSTERS = frozenset(
-    {
-        *(ResourceKind.PROJECT, ResourceKind.REPOSITORY, ResourceKind.PIPELINE),
-        *(ResourceKind.SECRET, ResourceKind.CONTEXT, ResourceKind.CONFIGURATION_SOURCE),
-    }
-)
-"""Kinds of resources that no cluster holds: a role in a cluster reads none of them."""
+_HOLDERS: Mapping[ResourceKind, Collection[ResourceKind]] = {
+    ResourceKind.CLUSTER: (ResourceKind.PROJECT, ResourceKind.CLUSTER),
+    ResourceKind.SERVICE: (ResourceKind.PROJECT, ResourceKind.CLUSTER, ResourceKind.SERVICE),
+    ResourceKind.BINDING: tuple(ResourceKind),
+    ResourceKind.AUDIT: tuple(ResourceKind),
+}
+"""Kinds of scopes that can hold a resource of a kind. Default: projects and the kind itself."""
 EVERYBODY = "towline:users"
 """Kubernetes group of all users who connect through the Kubernetes proxy."""
 
@@ -109,10 +110,9 @@ def _may_read_any(actor: Actor, kind: ResourceKind) -> bool:
     """Returns whether there can be a resource of this kind that the actor may read."""
     if kind in _SHARED:
         return actor.may(Verb.READ, Resource.whole(kind))
-    if kind not in _OUTSIDE_CLUSTERS:
-        return actor.policy.anywhere(Verb.READ, kind)
+    holders = _HOLDERS.get(kind, (ResourceKind.PROJECT, kind))
     return all(
-        any(not scope.startswith(f"{ResourceKind.CLUSTER}:") for scope in scopes)
+        any(scope.partition(":")[0] in holders for scope in scopes)
         for scopes in actor.policy.visible(kind)
     )
 

@@ -29,9 +29,10 @@ from controlplane.authorization import (
     Scope,
     Verb,
     require,
+    require_any,
     without_doubt,
 )
-from controlplane.authorization.policy import ClusterIdentity
+from controlplane.authorization.policy import ClusterIdentity, ClusterTenant
 from controlplane.authorization.roles import KubernetesRequest, check_kubernetes
 from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
@@ -238,6 +239,13 @@ def test_rights_that_only_a_role_without_connections_has_cover_nothing() -> None
     assert not Policy((idle, bare)).covers(role, Resource.whole(ResourceKind.INSTALLATION))
 
 
+def test_rights_wait_for_the_permission_to_connect() -> None:
+    """A role without it gets it by a later change, so its rights are compared now."""
+    later = Role("later", "later", kubernetes=KubernetesRights(("team",)))
+    bare = Policy((Grant(Role("bare", "bare", rules=CONNECT)),))
+    assert not bare.covers(later, Resource.whole(ResourceKind.INSTALLATION))
+
+
 def test_rights_in_another_scope_cover_nothing() -> None:
     team = Role("team", "team", rules=CONNECT, kubernetes=KubernetesRights(("team",)))
     policy = Policy((Grant(Role("bare", "bare", rules=CONNECT)), Grant(team, Scope("project:b"))))
@@ -290,6 +298,71 @@ def test_the_proxy_takes_groups_only_of_roles_that_let_the_request_pass() -> Non
     )
 
 
+def test_one_role_that_records_is_enough_for_a_recording() -> None:
+    """Another role that permits the same request without one does not prevent it."""
+    recorded = KubernetesRights(("ops",), record=True, record_input=True)
+    pair = (Role("a", "a", rules=CONNECT), Role("b", "b", rules=CONNECT, kubernetes=recorded))
+    cluster = Resource.within(ResourceKind.CLUSTER, "shop", "c")
+    for roles_in_order in (pair, pair[::-1]):
+        policy = Policy(tuple(Grant(role) for role in roles_in_order))
+        found = policy.cluster_identity(cluster, KubernetesRequest("create", "", "pods/exec"))
+        assert found is not None and found.record and found.record_input
+
+
+def test_the_rules_of_a_tenants_role_limit_requests_to_a_shared_cluster() -> None:
+    rights = KubernetesRights(("readers",), (KubernetesRule(("get",)),), record=True)
+    role = Role("r", "reader", rules=CONNECT, kubernetes=rights)
+    policy = Policy((Grant(role, Scope("project:shop"), "b1"),))
+    shared = Resource.within(ResourceKind.CLUSTER, "platform", "c")
+    tenants = (ClusterTenant("shop", "shop"), ClusterTenant("bank", "bank"))
+    found = policy.cluster_identity(shared, KubernetesRequest("get", "", "pods"), tenants)
+    assert found is not None and found.record
+    assert (found.groups, found.binding_ids) == (("towline:shop:readers",), ("b1",))
+    assert found.scopes == ("project:shop",)
+    assert policy.cluster_identity(shared, KubernetesRequest("delete"), tenants) is None
+    assert policy.cluster_identity(shared, KubernetesRequest("get"), tenants[1:]) is None
+
+
+fields = st.sampled_from(["", "a", "ab", "b"])
+some_patterns = st.lists(st.sampled_from(["a", "a*", "b", "*"]), max_size=2).map(tuple)
+kube_rules = st.builds(KubernetesRule, *[some_patterns] * 5)
+
+
+@given(st.lists(kube_rules, max_size=2), st.builds(KubernetesRequest, *[fields] * 5))
+def test_a_request_passes_if_one_rule_matches_it_in_every_field(
+    given: list[KubernetesRule], request: KubernetesRequest
+) -> None:
+    def listed(patterns: tuple[str, ...], value: str) -> bool:
+        return not patterns or any(
+            value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
+            for pattern in patterns
+        )
+
+    expected = not given or any(
+        listed(rule.verbs, request.verb)
+        and listed(rule.groups, request.group)
+        and listed(rule.resources, request.resource)
+        and listed(rule.namespaces, request.namespace)
+        and listed(rule.names, request.name)
+        for rule in given
+    )
+    rights = KubernetesRights(rules=tuple(given))
+    assert rights.allows(request) == expected
+    assert rights.allows(None) and rights.allows(replace(request, describes=True))
+
+
+def test_a_resource_is_in_its_own_scope_and_in_all_above() -> None:
+    """A role in any of them holds for it; all of a kind are in the scope where they are asked."""
+    cluster = Resource.within(ResourceKind.CLUSTER, "a", "1", "dev")
+    service = cluster.below(ResourceKind.SERVICE, "x")
+    assert service.path == ("installation", "project:a", "cluster:1", "service:x")
+    assert cluster.below(ResourceKind.SERVICE).path == cluster.path
+    assert Resource.within(ResourceKind.CLUSTER, "a").path == ("installation", "project:a")
+    assert (service.scope, cluster.below(ResourceKind.SERVICE).scope) == ("service:x", "cluster:1")
+    assert (str(cluster), str(service)) == ('cluster "dev"', 'service "x"')
+    assert str(Resource.within(ResourceKind.REPOSITORY, "a")) == "repositories"
+
+
 def test_acting_as_others_takes_the_patterns_of_all_grants() -> None:
     patterns = (("user:*@example.org",), ("group:team-*", "user:*@example.org"))
     grants = tuple(
@@ -335,21 +408,134 @@ def test_a_policy_lasts_until_its_first_grant_ends() -> None:
     assert Policy((Grant(VIEWER, INSTALLATION),)).until is None
 
 
+def test_grants_last_until_a_time_or_forever() -> None:
+    """To grant a role for an hour, an hour of it is enough."""
+    soon, later = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
+    brief, long, forever = (
+        Grant(VIEWER, expires_at=soon),
+        Grant(EDITOR, expires_at=later),
+        Grant(ADMIN),
+    )
+    limit = (Limit((Verb.READ,)),)
+    policy = Policy((brief, long, forever), limit)
+    assert policy.lasting(soon) == policy
+    assert policy.lasting(later) == Policy((long, forever), limit)
+    assert policy.lasting(None) == Policy((forever,), limit)
+
+
+def test_names_in_kubernetes_rights_are_bounded() -> None:
+    """Rules count with each of their words."""
+    words = ("n" * 253,) * 100
+    rule = KubernetesRule(words, words, words, words, words[1:])
+    full = KubernetesRights(impersonate=words[:1], rules=(rule,))
+    assert check_kubernetes(full) is full
+    for wider in (
+        replace(full, groups=("one",)),
+        replace(full, rules=(rule, KubernetesRule(("get",)))),
+        KubernetesRights(impersonate=("",)),
+        KubernetesRights(rules=(KubernetesRule(names=("x" * 254,)),)),
+    ):
+        with pytest.raises(Invalid, match="at most 500 names") as error:
+            check_kubernetes(wider)
+        assert error.value.field == "kubernetes"
+    assert check_kubernetes(KubernetesRights(("x",), impersonate=("system:x",))).groups == ("x",)
+
+
 @pytest.mark.parametrize("group", ["system:masters", "", "x" * 254])
 def test_groups_of_kubernetes_itself_are_not_handed_out(group: str) -> None:
     with pytest.raises(Invalid):
         check_kubernetes(KubernetesRights((group,)))
 
 
+def reader_in(*scopes: str, limits: tuple[Limit, ...] = ()) -> Actor:
+    """A viewer in these scopes."""
+    viewers = tuple(Grant(VIEWER, Scope(scope)) for scope in scopes)
+    return Actor(ActorKind.USER, "vi", "vi", policy=Policy(viewers, limits))
+
+
 @pytest.mark.parametrize("kind", ["project", "repository", "pipeline", "secret", "context"])
 def test_a_role_in_a_cluster_reads_nothing_outside_of_clusters(kind: str) -> None:
     """Terraform takes NotFound for a deletion, so it must not mean a missing role."""
-    in_cluster, in_project = (
-        Actor(ActorKind.USER, name="vi", policy=Policy((Grant(VIEWER, Scope(scope)),)))
-        for scope in ("cluster:c1", "project:p1")
-    )
+    in_cluster, in_project = reader_in("cluster:c1"), reader_in("project:p1")
     missing = NotFound(kind=kind)
     assert isinstance(without_doubt(in_cluster, missing), Forbidden)
     assert without_doubt(in_project, missing) is missing
     assert isinstance(without_doubt(in_cluster, NotFound(kind="cluster")), NotFound)
     assert isinstance(without_doubt(in_cluster, NotFound(kind="service")), NotFound)
+
+
+@given(st.lists(places, max_size=3), limits, places.filter(lambda place: ":" in place))
+def test_what_may_be_readable_is_missing_and_all_else_is_forbidden(
+    scopes: list[str], narrowed: list[Limit], place: str
+) -> None:
+    """Terraform takes NotFound for a deletion, so it must not mean a missing role."""
+    kind = target_at(place).kind
+    actor = reader_in(*scopes, limits=tuple(narrowed))
+    readable = any(
+        actor.may(Verb.READ, target_at(other)) for other in PLACES if target_at(other).kind is kind
+    )
+    error = without_doubt(actor, NotFound(kind=kind))
+    if readable:
+        assert isinstance(error, NotFound)
+    if not narrowed:
+        assert isinstance(error, NotFound if readable else Forbidden)
+
+
+@pytest.mark.parametrize("kind", ["user", "group", "role", "installation"])
+def test_resources_of_the_installation_are_missing_for_those_who_read_them(kind: str) -> None:
+    """A role in a project reads none of them, also if it has every permission there."""
+    missing = NotFound(kind=kind)
+    for scope, expected in (("project:a", Forbidden), ("installation", NotFound)):
+        policy = Policy((Grant(ADMIN, Scope(scope)),))
+        assert type(without_doubt(Actor(ActorKind.USER, policy=policy), missing)) is expected
+
+
+def test_a_role_in_a_repository_reads_its_bindings_and_no_secret() -> None:
+    actor = Actor(ActorKind.USER, policy=Policy((Grant(ADMIN, Scope("repository:r")),)))
+    for kind, expected in (
+        (ResourceKind.REPOSITORY, NotFound),
+        (ResourceKind.BINDING, NotFound),
+        (ResourceKind.SECRET, Forbidden),
+        (ResourceKind.SERVICE, Forbidden),
+    ):
+        assert type(without_doubt(actor, NotFound(kind=kind))) is expected
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    """Also a missing reference, which has no kind."""
+    for error in (Invalid("no", field="name"), NotFound("no such role"), Unauthenticated("who?")):
+        assert without_doubt(reader_in(), error) is error
+
+
+def test_a_limited_token_is_told_that_its_scopes_may_be_the_reason() -> None:
+    limit = Limit((Verb.READ,), (), ())
+    limited = replace(reader_in("project:a"), policy=Policy((Grant(ADMIN),), (limit,)))
+    dev = Resource.within(ResourceKind.CLUSTER, "a", "d", "dev")
+    with pytest.raises(Forbidden) as error:
+        require(limited, Verb.WRITE, dev)
+    assert error.value.message == (
+        'vi may not write cluster "dev": needs role editor, or a token with wider scopes'
+    )
+    with pytest.raises(Forbidden) as error:
+        require(reader_in("project:a"), Verb.WRITE, dev)
+    assert error.value.message == 'vi may not write cluster "dev": needs role editor'
+
+
+def test_some_scope_is_enough_for_lists() -> None:
+    """And none makes lists forbidden, before anything is read."""
+    every = Resource.whole(ResourceKind.PIPELINE)
+    require_any(reader_in("project:a"), Verb.READ, every)
+    with pytest.raises(Forbidden, match="may not approve pipelines: needs role editor"):
+        require_any(reader_in("project:a"), Verb.APPROVE, every)
+    narrow = Limit(kinds=(ResourceKind.CLUSTER,))
+    with pytest.raises(Forbidden, match="may not read pipelines"):
+        require_any(reader_in("project:a", limits=(narrow,)), Verb.READ, every)
+    with pytest.raises(Unauthenticated):
+        require_any(ANONYMOUS, Verb.READ, every)
+
+
+def test_a_long_name_is_cut_to_the_columns_of_the_audit_log() -> None:
+    assert Actor(ActorKind.USER, name="n" * 400).shown_name == "n" * 320
+    assert Actor(ActorKind.USER, name="Ada", email="ada@example.org").shown_name == (
+        "ada@example.org"
+    )

@@ -1,0 +1,190 @@
+"""Rules of fences by themselves: their limits, and the account that stands for a namespace."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.authorization import (
+    DestinationRule,
+    Fence,
+    FenceCluster,
+    FenceSource,
+    ImageRule,
+    SourceRule,
+)
+from core.errors import Invalid
+from core.spec.fences import ObjectRules, ServiceFence
+from core.spec.objects import ObjectRef
+from core.spec.source_signatures import SignerSet
+
+PROD = FenceCluster("prod", {"env": "prod"})
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB2cbi5fHroMtyFnzWJUc7AcM5yP+/yRtAQppHPcyK3I"
+
+
+def place(namespaces: str, account: str, *clusters: str) -> DestinationRule:
+    return DestinationRule((namespaces,), account, clusters or ("*",))
+
+
+def signers(count: int) -> tuple[SignerSet, ...]:
+    return tuple(SignerSet(f"keys-{number}", f"ada@example.org {KEY}") for number in range(count))
+
+
+def test_objects_stay_in_namespaces_of_the_account_that_applies_them() -> None:
+    """A rule for another account, or for another cluster, opens no namespace to this one."""
+    fence = Fence(
+        destinations=(
+            place("web", "shop:web"),
+            place("jobs", "shop:web"),
+            place("vault", "shop:vault"),
+            place("far", "shop:web", "far"),
+        )
+    )
+    inside = fence.of_service("shop", PROD, "web")
+    assert inside == ServiceFence("shop", "shop:web", (ObjectRules(("web", "jobs")),))
+    for namespace in ("web", "jobs"):
+        inside.check(ObjectRef("", "", "ConfigMap", namespace, "c"))
+    for namespace in ("vault", "far"):
+        with pytest.raises(Invalid, match=f"namespace {namespace} is not allowed"):
+            inside.check(ObjectRef("", "", "ConfigMap", namespace, "c"))
+
+
+names = st.sampled_from(["a", "b", "c"])
+destinations = st.lists(
+    st.builds(
+        place,
+        st.sampled_from(["a", "b", "*"]),
+        st.sampled_from(["", "one", "ops:two"]),
+        st.sampled_from(["prod", "dev", "*"]),
+    ),
+    max_size=4,
+)
+
+
+@given(destinations, names, names)
+def test_an_account_writes_only_where_a_rule_names_it(
+    rules: list[DestinationRule], home: str, other: str
+) -> None:
+    """The model: the first rule for the service gives the account, its rules the namespaces."""
+    fence = Fence(destinations=tuple(rules)).of_service("p", PROD, home)
+    covering = [rule for rule in rules if rule.clusters[0] in ("prod", "*")]
+    first = next((rule for rule in covering if rule.namespaces[0] in (home, "*")), None)
+    account = first.service_account if first else ""
+    expected = first is not None and any(
+        rule.service_account == account and rule.namespaces[0] in (other, "*") for rule in covering
+    )
+    allowed = all(not rule.refusal(ObjectRef("", "", "Pod", other, "p")) for rule in fence.rules)
+    assert allowed == expected
+    assert fence.service_account == (f"{home}:one" if account == "one" else account)
+
+
+def test_the_service_that_lost_its_destination_writes_nothing() -> None:
+    lost = Fence(cluster_scoped_kinds=("*",)).of_service("shop", PROD, "web")
+    for ref in (ObjectRef("", "", "Pod", "web", "p"), ObjectRef("", "", "Namespace", "", "web")):
+        with pytest.raises(Invalid, match="outside the fence of project shop"):
+            lost.check(ref)
+
+
+def test_an_unrestricted_fence_has_no_rules() -> None:
+    """Also if it still lists some."""
+    fence = Fence(
+        unrestricted=True,
+        sources=(SourceRule("https://git/*", signed_by=("keys-0",)),),
+        images=(ImageRule("registry/*", ("keys-0",)),),
+        destinations=(place("web", "deployer", "far"),),
+        signers=signers(1),
+        denied_kinds=("*",),
+        max_objects=1,
+    ).checked()
+    assert fence.image_rules() == ()
+    assert fence.of_service("shop", PROD, "bank") == ServiceFence("shop")
+    source = FenceSource("https://elsewhere/x", "", "main")
+    assert fence.source_refusal(source) == fence.destination_refusal(PROD, "bank") == ""
+    everything = "the fence allows everything"
+    assert fence.source_rule(source) == fence.destination_rule(PROD, "bank") == everything
+
+
+def test_the_rule_that_allows_is_named() -> None:
+    """The first one that allows, and none for what is refused."""
+    fence = Fence(
+        sources=(
+            SourceRule("https://git/shop", folders=("apps/*",)),
+            SourceRule("https://git/*", refs=("v*",)),
+        ),
+        destinations=(DestinationRule(("web",), "d", ("prod", "dev"), {"env": "prod", "a": "b"}),),
+    )
+    web = FenceSource("https://git/shop", "apps/web", "v1")
+    assert fence.source_rule(web) == "source rule https://git/shop"
+    assert fence.source_rule(replace(web, folder="x")) == "source rule https://git/*"
+    assert fence.source_rule(replace(web, folder="x", ref="main")) == ""
+    tagged = FenceCluster("dev", {"env": "prod", "a": "b", "c": "d"})
+    assert fence.destination_rule(tagged, "web") == "destination rule prod, dev, a=b, env=prod"
+    assert fence.destination_rule(tagged, "other") == ""
+    assert not fence.reaches(FenceCluster("dev", {"env": "prod"}))
+
+
+def test_a_refused_source_is_named_with_its_folder_and_ref() -> None:
+    refusal = Fence().source_refusal(FenceSource("https://git/shop", "", "main"))
+    assert refusal == "no source rule allows https://git/shop, folder / at main"
+
+
+def test_charts_need_no_signature_of_a_commit() -> None:
+    """A rule about charts is one about each of its charts, and not about the repository."""
+    fence = Fence(
+        sources=(SourceRule("https://charts/*", charts=("redis",), signed_by=("keys-0",)),),
+        signers=signers(1),
+    )
+    used = [FenceSource("https://charts/x", chart="redis"), FenceSource("https://git/shop")]
+    (rule,) = fence.signature_rules(used).sources
+    assert (rule.url, rule.charts, rule.signed_by) == ("https://charts/*", ("redis",), signers(1))
+    unsigned = replace(fence, sources=(SourceRule("https://charts/*", charts=("redis",)),))
+    assert unsigned.signature_rules(used).sources == ()
+
+
+GOOD, BAD = "a" * 512, "a" * 513
+AT_LIMIT = Fence(
+    sources=(SourceRule("*"),) * 100,
+    images=(ImageRule("*"),) * 100,
+    destinations=(DestinationRule((GOOD,) * 50, "", ("*",) * 50),) * 100,
+    cluster_scoped_kinds=("*",) * 100,
+    denied_kinds=("*",) * 100,
+    signers=signers(20),
+    max_services=1_000_000,
+    max_objects=1_000_000,
+    max_renders_per_minute=1_000_000,
+    max_open_streams=1_000_000,
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sources": AT_LIMIT.sources * 2}, "fence"),
+        ({"images": (*AT_LIMIT.images, ImageRule("*"))}, "fence"),
+        ({"destinations": (*AT_LIMIT.destinations, place("*", ""))}, "fence"),
+        ({"signers": signers(21)}, "fence.signers"),
+        ({"sources": (SourceRule(BAD),)}, "fence.sources.url"),
+        ({"sources": (SourceRule("*", folders=(BAD,)),)}, "fence.sources"),
+        ({"sources": (SourceRule("*", refs=(BAD,)),)}, "fence.sources"),
+        ({"sources": (SourceRule("*", ("*",) * 50, ("*",) * 51),)}, "fence.sources"),
+        ({"sources": (SourceRule("*", charts=(BAD,)),)}, "fence.sources.charts"),
+        ({"destinations": (place(BAD, ""),)}, "fence.destinations"),
+        ({"destinations": (place("*", "", BAD),)}, "fence.destinations"),
+        ({"destinations": (place("*", "", *("*",) * 100),)}, "fence.destinations"),
+        ({"cluster_scoped_kinds": ("*",) * 101}, "fence.clusterScopedKinds"),
+        ({"cluster_scoped_kinds": ("a b",)}, "fence.clusterScopedKinds"),
+        ({"denied_kinds": ("?",)}, "fence.deniedKinds"),
+        ({"max_services": 1_000_001}, "fence.maxServices"),
+        ({"max_objects": 1_000_001}, "fence.maxObjects"),
+        ({"max_renders_per_minute": 1_000_001}, "fence.maxRendersPerMinute"),
+        ({"max_open_streams": -1}, "fence.maxOpenStreams"),
+        ({"images": (ImageRule("*", ("nobody",)),), "signers": ()}, "fence.images.signedBy"),
+    ],
+)
+def test_a_fence_is_bounded_in_each_part(change: dict[str, object], field: str) -> None:
+    """A fence at all of its limits is accepted."""
+    assert AT_LIMIT.checked() is AT_LIMIT
+    with pytest.raises(Invalid) as error:
+        replace(AT_LIMIT, **change).checked()
+    assert error.value.field == field
