@@ -88,6 +88,7 @@ async def test_a_user_is_read_with_all_its_attributes(directory: Directory) -> N
     assert (response.status, response.json()) == (200, ADA_JSON)
     assert response.headers["content-type"] == "application/scim+json"
     assert response.headers["cache-control"] == "no-store"
+    assert "www-authenticate" not in response.headers
     bob = (await directory.get("/Users/bob")).json()
     assert bob["active"] is False and "externalId" not in bob
 

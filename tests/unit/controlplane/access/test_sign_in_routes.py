@@ -187,6 +187,7 @@ async def test_a_refused_origin_names_the_setting_to_change(here: Installation) 
     ("kind", "body", "text"),
     [
         ("text/plain", b"email=a", "send a form"),
+        ("text/plain", b'{"email": "a"}', "send a form"),
         ("application/json", b"[]", "send a form"),
         ("application/json", b"{", "send a form"),
         (FORM, b"a=" + b"x" * MAX_FORM_BYTES, f"exceeds {MAX_FORM_BYTES} bytes"),
@@ -264,7 +265,7 @@ async def test_a_device_gets_a_token_once_a_user_has_approved_it(here: Installat
     answer = await here.token(DEVICE_GRANT, device_code=given["device_code"])
     assert answer.json()["access_token"].startswith("twu_")
     assert answer.json()["expires_in"] == timedelta(days=90).total_seconds()
-    assert "refresh_token" not in answer.json()
+    assert {"refresh_token", "issued_token_type"}.isdisjoint(answer.json())
     assert answer.headers["cache-control"] == "no-store"
 
 
@@ -287,8 +288,11 @@ async def test_a_device_is_shown_only_to_users_who_are_signed_in(here: Installat
     response = await here.browser.get(f"/device?code={given['user_code']}&")
     back = f"/login?back=/device%3Fcode%3D{given['user_code']}"
     assert (response.status, response.headers["location"]) == (303, back)
+    mixed = await here.browser.get(f"/device?code={quote('AB-1&next=//evil%0d')}")
+    assert mixed.headers["location"] == "/login?back=/device%3Fcode%3DAB-1nextevil0d"
     form = {"code": given["user_code"], "approve": "yes"}
-    assert (await here.browser.post_form("/oauth/device/decision", form, **OWN)).status == 401
+    refused = await here.browser.post_form("/oauth/device/decision", form, **OWN)
+    assert refused.status == 401 and "sign in first" in refused.text
     await here.signed_in()
     unknown = await here.browser.get("/device?code=BCDF-GHJK")
     assert unknown.status == 404 and "mistyped" in unknown.text
