@@ -12,6 +12,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
+import { freezeText } from "./freeze";
 import { LastSeen } from "./LastSeen";
 import { Presence } from "./ClustersPage";
 import { Actions } from "../manage/Actions";
@@ -166,6 +167,11 @@ export function ClusterPage() {
       {cluster.agentAlarm !== null && (
         <ul className="problems">
           <li>{cluster.agentAlarm}</li>
+        </ul>
+      )}
+      {cluster.freeze !== null && (
+        <ul className="problems">
+          <li className="note">{freezeText(cluster.freeze)}</li>
         </ul>
       )}
       <Figures cluster={cluster} />

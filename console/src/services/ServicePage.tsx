@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ObjectRelationsDocument, ServiceDocument, ServiceLiveDocument } from "../api/generated";
+import { freezeText } from "../clusters/freeze";
 import { LastSeen } from "../clusters/LastSeen";
 import { Logs, MAX_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
@@ -69,7 +70,11 @@ function Head({ service }: { readonly service: Service }) {
 const workloadsOf = ({ id, components }: Service, handle: string) => components.filter((component) => !component.ownerUid && isRestartable(component)).map((component) => targetOf(component, handle, id));
 
 function Problems({ service }: { readonly service: Service }) {
-  const notes = [...(service.message === null ? [] : [service.message]), ...(service.waiting ? ["Waiting for dependencies to become healthy."] : [])];
+  const notes = [
+    ...(service.freeze === null ? [] : [freezeText(service.freeze)]),
+    ...(service.message === null ? [] : [service.message]),
+    ...(service.waiting ? ["Waiting for dependencies to become healthy."] : []),
+  ];
   if (service.errors.length === 0 && notes.length === 0) return null;
   return (
     <ul className="problems" aria-label="Problems">

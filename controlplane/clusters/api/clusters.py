@@ -11,6 +11,7 @@ from strawberry.types.lazy_type import LazyType
 from controlplane.access.api.types import PolicyBinding, ProjectType
 from controlplane.clusters.model.cluster import AgentMode, Distribution
 from controlplane.clusters.model.cluster import Cluster as ClusterRow
+from controlplane.clusters.model.groups import ClusterFreeze
 from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRepository
@@ -163,6 +164,11 @@ class ClusterStatus:
     """Conditions of the cluster."""
 
 
+@output(ClusterFreeze, nullable={"reason", "group"}, name="ClusterFreeze")
+class ClusterFreezeType(Output[ClusterFreeze]):
+    """Freeze of a cluster through its cluster group, until a user unfreezes the group."""
+
+
 @output(
     ClusterRow,
     rename={
@@ -197,6 +203,9 @@ class ClusterType(Output[ClusterRow]):
     agent_settings: object = strawberry.field(default=None, graphql_type=_SETTINGS)
     """Settings of the agent. Null if none match. `agentValues` are empty for callers who may not
     register clusters."""
+    freeze: ClusterFreezeType | None = None
+    """Freeze through a cluster group, which blocks all changes to services of the cluster. Null if
+    the cluster is not frozen."""
     provider: ClusterProvider | None = None
     """Always null. Present for compatibility."""
     credential: ProviderCredential | None = None

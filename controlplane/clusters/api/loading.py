@@ -6,17 +6,18 @@ from controlplane.access.api.loading import load_projects, shown_project
 from controlplane.access.api.types import bindings_of
 from controlplane.access.operations.role_bindings import BindingView, RoleBindings
 from controlplane.clusters.api.agent_settings import EffectiveSettings
-from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.clusters import ClusterFreezeType, ClusterType
 from controlplane.clusters.model.agent_settings import EffectiveAgentSettings
 from controlplane.clusters.model.cluster import Cluster as ClusterRow
 from controlplane.clusters.operations.agent_settings import AgentSettingsOperations
+from controlplane.clusters.operations.groups import ClusterGroups
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
 
 _BINDINGS = frozenset({"readBindings", "writeBindings"})
 
 
-RELATED_TO_CLUSTERS = frozenset({"project", "agentSettings"})
+RELATED_TO_CLUSTERS = frozenset({"project", "agentSettings", "freeze"})
 
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> ClusterType:
@@ -44,13 +45,24 @@ async def cluster_types(
     if selected & _BINDINGS:
         scope = next(iter(rows)).target.scope if len(rows) == 1 else None
         bindings = await context[RoleBindings].of_resources(context.actor, scope)
+    is_frozen_asked = "freeze" in selected
+    freezes = await load_freezes(context, [row.id for row in rows] if is_frozen_asked else ())
     return {
         row.id: ClusterType.of(
             row,
             project=shown_project(row, projects),
+            freeze=freezes.get(row.id),
             agent_settings=EffectiveSettings.of_optional(settings.get(row.id)),
             read_bindings=bindings_of(bindings, row.target.scope, "viewer"),
             write_bindings=bindings_of(bindings, row.target.scope, "editor"),
         )
         for row in rows
     }
+
+
+async def load_freezes(context: Context, clusters: Collection[str]) -> dict[str, ClusterFreezeType]:
+    """Loads the freezes of clusters, by ID of the cluster."""
+    if not clusters:
+        return {}
+    freezes = await context[ClusterGroups].freezes(context.actor, clusters)
+    return {id: ClusterFreezeType.of(freeze) for id, freeze in freezes.items()}

@@ -13,6 +13,23 @@ MAX_CHANGING_CLUSTERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterFreeze:
+    """Freeze of a cluster through its cluster group, as users of the cluster see it.
+
+    It has no end of its own: it lasts until a user unfreezes the group.
+    """
+
+    by: str
+    """E-mail address of the user who froze the cluster group."""
+    since: datetime | None = None
+    """Start of the freeze."""
+    reason: str = ""
+    """Reason of the freeze."""
+    group: str = ""
+    """Name of the cluster group. Empty for callers who may not read it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterGroup(NamedRow):
     """A set of clusters: the listed ones, and all clusters with every given tag.
 
@@ -53,6 +70,11 @@ class ClusterGroup(NamedRow):
             return False
         by_tags = bool(self.tags) and self.tags.items() <= cluster.tags.items()
         return by_tags or cluster.id in self.cluster_ids
+
+    def freeze(self, *, is_named: bool) -> ClusterFreeze:
+        """Returns the freeze for users of the group's clusters; `is_named`: with the group."""
+        name = self.name if is_named else ""
+        return ClusterFreeze(self.frozen_by, self.frozen_at, self.reason, name)
 
     def refusal(self, cluster: Cluster) -> Conflict:
         """Returns the error for a change to a frozen cluster."""

@@ -1,5 +1,7 @@
 """Frozen clusters: clusters in a frozen cluster group, which must not change."""
 
+from collections.abc import Collection
+
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.model.selectors import Fleet
@@ -16,10 +18,13 @@ async def check_not_frozen(tx: Transaction, cluster_id: str) -> None:
             raise group.refusal(cluster)
 
 
-async def frozen_clusters(tx: Transaction) -> dict[str, ClusterGroup]:
-    """The frozen clusters by id, each with the group that freezes it."""
+async def frozen_clusters(
+    tx: Transaction, ids: Collection[str] | None = None
+) -> dict[str, ClusterGroup]:
+    """The frozen clusters by id, each with the group that freezes it; `ids`: only of these."""
     groups = await tx[ClusterGroupStore].frozen()
     if not groups:
         return {}
-    clusters: list[Cluster] = await tx[ClusterStore].all()
+    stored = tx[ClusterStore]
+    clusters: list[Cluster] = await (stored.all() if ids is None else stored.by_ids(ids))
     return Fleet(tuple(clusters), tuple(groups)).frozen()

@@ -1,14 +1,19 @@
 """Cluster groups, and freezing them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from controlplane.access.operations.scopes import check_not_moved, check_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require_member
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
+from controlplane.clusters.model.groups import (
+    MAX_CHANGING_CLUSTERS,
+    ClusterFreeze,
+    ClusterGroup,
+)
 from controlplane.clusters.model.selectors import Selector
+from controlplane.clusters.operations.freezes import frozen_clusters
 from controlplane.clusters.ports import ClusterGroupStore, ClusterStore, GroupUsers
 from controlplane.platform.batch import after_commit
 from controlplane.platform.context import GENERATORS, RENDER_SERVICES, NamedOperations
@@ -77,6 +82,20 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
             if group.contains(cluster) and actor.may(Verb.READ, cluster.target)
         ]
         return sorted(members, key=lambda cluster: cluster.handle)
+
+    async def freezes(self, actor: Actor, clusters: Collection[str]) -> dict[str, ClusterFreeze]:
+        """The freezes of clusters, by id of the cluster.
+
+        Readers of a cluster or of its services see the freeze, also without permission for the
+        group. The caller passes only clusters of such rows.
+        """
+        require_member(actor)
+        async with self._context.store.read() as tx:
+            frozen = await frozen_clusters(tx, clusters)
+        return {
+            id: group.freeze(is_named=actor.may(Verb.READ, group.target))
+            for id, group in frozen.items()
+        }
 
     async def create(self, actor: Actor, change: ClusterGroupChange) -> ClusterGroup:
         require_member(actor)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.access.api.loading import load_projects
-from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types
+from controlplane.clusters.api.loading import RELATED_TO_CLUSTERS, cluster_types, load_freezes
 from controlplane.platform.graphql.context import Context, Info
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.repositories.api.repositories import GitRepository
@@ -18,7 +18,10 @@ from controlplane.services.api.types import (
 from controlplane.services.model.service import Component, Service
 from controlplane.services.operations.services import Services
 
-_RELATED = ("cluster", "project", "repository", "revision", "components", "contexts", "sources")
+_RELATED = (
+    *("cluster", "project", "repository", "revision", "components", "contexts", "sources"),
+    "freeze",
+)
 
 
 class ContextLoader(Protocol):
@@ -53,6 +56,7 @@ async def with_related(
     }
     project_ids = [row.project_id for row in rows] if "project" in kinds else []
     projects = await load_projects(context, project_ids)
+    freezes = await load_freezes(context, _clusters_of(rows) if "freeze" in kinds else ())
     components: dict[str, list[Component]] = {}
     for component in related.components:
         components.setdefault(component.service_id, []).append(component)
@@ -66,10 +70,15 @@ async def with_related(
             components=ServiceComponent.of_each(components.get(row.id, ())),
             metadata=_metadata_of(components.get(row.id, ())),
             contexts=contexts.get(row.id, []),
+            freeze=freezes.get(row.cluster_id),
             sources=ServiceSourceType.of_each(related.sources.get(row.id, ())),
         )
         for row in rows
     ]
+
+
+def _clusters_of(rows: Sequence[Service]) -> frozenset[str]:
+    return frozenset(row.cluster_id for row in rows)
 
 
 def _metadata_of(components: Iterable[Component]) -> ServiceMetadata:

@@ -11,7 +11,7 @@ import strawberry
 from strawberry.types.lazy_type import LazyType
 
 from controlplane.access.api.types import ProjectType
-from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.clusters import ClusterFreezeType, ClusterType
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.graphql.scalars import Map
@@ -383,6 +383,8 @@ class ServiceDeployment(Output[Service]):
     """Denied or quarantined revision that the service does not get. Null without one."""
     cluster: ClusterType | None = None
     """Cluster of the service."""
+    freeze: ClusterFreezeType | None = None
+    """Freeze of the cluster, which blocks all changes to the service. Null if it is not frozen."""
     project: ProjectType | None = None
     """Project of the service. Null if you may not read it."""
     repository: GitRepository | None = None

@@ -415,6 +415,7 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
         "deletedAt": None,
         "errors": [{"source": "render", "message": "web.yaml: no kind", "lasting": True}],
         "message": None,
+        "freeze": None,
         "components": [],
         "cluster": {"id": "c1", "handle": "prod", "pingedAt": now},
         "helm": None,

@@ -37,7 +37,7 @@ def service(*components: Any, status: str = "SYNCED", message: str | None = MESS
     return {
         "id": "s1", "name": "web", "status": status, "promoted": False, "paused": False,
         "pinnedSha": None, "commitsBehind": None, "drifted": 0, "sha": None,
-        "deletedAt": None, "errors": [], "message": message,
+        "deletedAt": None, "errors": [], "message": message, "freeze": None,
         "cluster": None, "repository": None, "helm": None, "revision": None,
         "components": list(components),
     }  # fmt: skip
@@ -180,48 +180,37 @@ def test_a_service_without_manifests_says_why_and_what_next(
     assert "never rendered: no such folder" in said and "towline services why dev/web" in said
 
 
-def frozen_group(**more: Any) -> Any:
-    group = {"id": "g1", "name": "prod-group", "frozen": True, "frozenBy": "ann"}
-    return group | {"frozenReason": "new year"} | more
+def frozen(**more: Any) -> Any:
+    freeze = {"by": "ann", "since": "2026-01-01T00:00:00Z", "reason": "new year", "group": "eu"}
+    return service() | {"freeze": freeze | more, "cluster": {"id": "c1", "handle": "dev"}}
 
 
 @pytest.mark.parametrize(
-    ("groups", "members", "is_frozen"),
+    ("group", "what", "end"),
     [
-        ([frozen_group()], ["c1"], True),
-        ([frozen_group()], ["c2"], False),
-        ([frozen_group(frozen=False)], ["c1"], False),
-        ([], [], False),
+        ("eu", "the cluster group eu", "`towline cluster-groups unfreeze eu`"),
+        (None, "a cluster group of this cluster", "a user unfreezes the group"),
     ],
 )
-def test_a_freeze_is_named_with_its_end(
-    groups: list[Any], members: list[str], is_frozen: bool
-) -> None:
-    edges = [{"node": group} for group in groups]
-    page = {"edges": edges, "pageInfo": {"hasNextPage": False, "endCursor": None}}
-    api = FakeApi(
-        {
-            service_api.FREEZABLE_GROUPS: {"clusterGroups": page},
-            service_api.CLUSTERS_OF_GROUP: {"rows": [{"id": id} for id in members]},
-        }
-    )
-    said = freeze_of(api, "c1")
-    assert said.startswith("ann froze the cluster group prod-group: new year") is is_frozen
-    assert ("`towline cluster-groups unfreeze prod-group`" in said) is is_frozen
+def test_a_freeze_is_named_with_its_end(group: str | None, what: str, end: str) -> None:
+    """Also for a user who may not read cluster groups."""
+    said = freeze_of(FakeApi(), frozen(group=group))
+    assert said == f"ann froze {what} at 2026-01-01T00:00:00Z: new year; commits wait until {end}"
+    said = freeze_of(FakeApi(), frozen(group=group, reason=None, since=None))
+    assert said == f"ann froze {what}; commits wait until {end}"
 
 
 @pytest.mark.parametrize("alarm", ["the agent reports: this cluster is frozen", None])
 def test_a_freeze_by_its_key_is_an_alarm_of_the_agent(alarm: str | None) -> None:
-    """Also for a user who may not read cluster groups."""
-    answers = {
-        service_api.FREEZABLE_GROUPS: Forbidden("no"),
-        cluster_api.CLUSTER: {"cluster": {"id": "c1", "agentAlarm": alarm}},
-    }
-    assert freeze_of(FakeApi(answers), "c1") == (alarm or "")
+    answers = {cluster_api.CLUSTER: {"cluster": {"id": "c1", "agentAlarm": alarm}}}
+    found = service() | {"cluster": {"id": "c1", "handle": "dev"}}
+    assert freeze_of(FakeApi(answers), found) == (alarm or "")
 
 
-def test_a_user_who_may_read_nothing_is_told_nothing() -> None:
-    assert freeze_of(FakeApi({service_api.FREEZABLE_GROUPS: Forbidden("no")}), "c1") == ""
+def test_a_user_who_may_not_read_the_cluster_is_told_no_alarm() -> None:
+    assert freeze_of(FakeApi(), service()) == ""
+    found = service() | {"cluster": {"id": "c1", "handle": "dev"}}
+    assert freeze_of(FakeApi({cluster_api.CLUSTER: Forbidden("no")}), found) == ""
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def state(status: str, sha: str | None = None, **more: Any) -> Any:
     made = {
         "id": "s1", "name": "web", "status": status, "health": status, "sha": sha, "errors": [],
         "drifted": 0, "message": None, "digest": f"of {sha}", "paused": False, "promoted": False,
-        "pinnedSha": None, "follows": "main", "repository": None, "cluster": None,
+        "pinnedSha": None, "follows": "main", "repository": None, "cluster": None, "freeze": None,
     }  # fmt: skip
     return made | more
 
@@ -168,6 +168,11 @@ def test_progress_is_only_about_the_wanted_commit(capsys: pytest.CaptureFixture[
     ("more", "reason"),
     [
         ({"paused": True}, "the service is paused"),
+        (
+            {"freeze": {"by": "ann", "since": None, "reason": None, "group": "eu"}},
+            "ann froze the cluster group eu; commits wait until "
+            "`towline cluster-groups unfreeze eu`",
+        ),
         (
             {"promoted": True, "pinnedSha": OLD},
             "its pipeline has not released it; `towline services why ?/web` shows the gate",

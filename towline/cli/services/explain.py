@@ -57,9 +57,8 @@ def _waiting(service: ServiceDetails) -> Iterator[str]:
         yield _line(_WAITS, "object", f"and {len(waiting) - _MAX_OBJECTS} more")
 
 
-def _freeze(api: GraphQLApi, service: Service) -> Iterator[str]:
-    freeze = freeze_of(api, service["cluster"]["id"]) if service["cluster"] else ""
-    if freeze:
+def _freeze(api: GraphQLApi, service: ServiceDetails) -> Iterator[str]:
+    if freeze := freeze_of(api, service):
         yield _line(_WAITS, "frozen" if "froze" in freeze else "alarm", freeze)
 
 

@@ -39,18 +39,6 @@ class ComponentBlame(TypedDict):
     revision: ComponentBlameRevision | None
 
 
-class FreezableGroup(TypedDict):
-    id: str
-    name: str
-    frozen: bool
-    frozenReason: str | None
-    frozenBy: str | None
-
-
-class ClustersOfGroup(TypedDict):
-    id: str
-
-
 class ServiceProvenanceLinksAgent(TypedDict):
     state: str
     detail: str
@@ -368,8 +356,16 @@ class ServiceDetailsComponents(TypedDict):
     updatedAt: str
 
 
+class ServiceDetailsFreeze(TypedDict):
+    by: str
+    since: str | None
+    reason: str | None
+    group: str | None
+
+
 class ServiceDetails(Service):
     components: list[ServiceDetailsComponents]
+    freeze: ServiceDetailsFreeze | None
 
 
 class PendingDeletion(TypedDict):
@@ -412,10 +408,9 @@ class LedgerEvent(TypedDict):
     detail: dict[str, object]
 
 
-_FREEZABLE_GROUP = 'fragment FreezableGroup on ClusterGroup{id name frozen frozenReason frozenBy}'
 _SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sha commitsBehind drifted message follows cluster{id handle pingedAt}errors{source message reason lasting}}'
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason lasting}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
-_SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}}'
+_SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}freeze{by since reason group}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'
@@ -434,20 +429,6 @@ COMPONENT_BLAME: GraphQLDocument[Mapping[str, list[ComponentBlame]]] = GraphQLDo
 
 def component_blame(api: GraphQLApi, id: str, pointer: str) -> list[ComponentBlame]:
     return run(api, COMPONENT_BLAME, id=id, pointer=pointer)
-
-
-FREEZABLE_GROUPS: GraphQLDocument[Mapping[str, Page[FreezableGroup]]] = GraphQLDocument('query FreezableGroups($first:Int$after:String){clusterGroups(first:$first after:$after){edges{node{...FreezableGroup}}pageInfo{hasNextPage endCursor}}}' + _FREEZABLE_GROUP)
-
-
-def freezable_groups(api: GraphQLApi) -> Iterator[FreezableGroup]:
-    return pages(api, FREEZABLE_GROUPS)
-
-
-CLUSTERS_OF_GROUP: GraphQLDocument[Mapping[str, list[ClustersOfGroup]]] = GraphQLDocument('query ClustersOfGroup($id:ID!){clusterGroupClusters(id:$id){id}}')
-
-
-def clusters_of_group(api: GraphQLApi, id: str) -> list[ClustersOfGroup]:
-    return run(api, CLUSTERS_OF_GROUP, id=id)
 
 
 SERVICE_PROVENANCE: GraphQLDocument[Mapping[str, ServiceProvenance | None]] = GraphQLDocument('query ServiceProvenance($id:ID!){serviceProvenance(serviceId:$id){attestation links{stage subject state detail agent{state detail at}}}}')

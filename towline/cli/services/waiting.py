@@ -204,7 +204,7 @@ def _obstacle(api: GraphQLApi, service: ServiceDetails) -> str:
         return render[0]
     if repository and repository["error"]:
         return f"{repository['url']}: {repository['error']}"
-    if service["cluster"] and (freeze := freeze_of(api, service["cluster"]["id"])):
+    if freeze := freeze_of(api, service):
         return freeze
     if service["paused"]:
         return "the service is paused"
