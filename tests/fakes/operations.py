@@ -16,6 +16,7 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 from controlplane.store.repositories import REPOSITORIES
 from core.identity import ClusterId, RepositoryId, ServiceId
+from core.json_object import JsonMapping
 from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.manifests import FakeManifests
@@ -71,6 +72,12 @@ class MemoryOperations:
         async with self.store.read() as tx:
             entries = await audit_rows(tx)
         return [(entry.actor, entry.action, entry.target) for entry in entries]
+
+    async def audit_details(self) -> list[tuple[str, JsonMapping]]:
+        """Returns action and detail of all audit entries, oldest first."""
+        async with self.store.read() as tx:
+            entries = await audit_rows(tx)
+        return [(entry.action, entry.detail) for entry in entries]
 
     async def ledger(self) -> list[LedgerEntry]:
         """Returns all entries of the deployment ledger, oldest first."""

@@ -91,6 +91,35 @@ async def test_valid_tokens_and_store_outages_are_no_guesses(lookups: Lookups) -
         lookups.ask(key)
 
 
+async def test_what_fails_for_other_reasons_holds_no_place(lookups: Lookups) -> None:
+    """Outages, and limits that a lookup meets, end like good credentials."""
+    lookups.away = True
+    for number in range(max(MAX_CONCURRENT, MAX_TOTAL) + 1):
+        with pytest.raises(Unavailable):
+            lookups.ask(f"user {number}")
+
+
+async def test_known_credentials_give_no_place_back_that_they_did_not_take(
+    lookups: Lookups,
+) -> None:
+    """Otherwise each use of a good token would open the limit for somebody else's guesses."""
+    lookups.good.add("known")
+    lookups.ask("known")
+    for address in range(MAX_TOTAL // MAX_PER_ADDRESS):
+        lookups.guess(MAX_PER_ADDRESS, f"10.1.0.{address}")
+    for _ in range(5):
+        lookups.ask("known")
+    with pytest.raises(LimitExceeded, match="invalid tokens from this address"):
+        lookups.ask("another guess", "")
+
+
+async def test_good_credentials_leave_the_total_as_it_was(lookups: Lookups) -> None:
+    keys = [f"user {number}" for number in range(MAX_TOTAL + 1)]
+    lookups.good |= set(keys)
+    for number, key in enumerate(keys):
+        lookups.ask(key, f"10.1.{number % 100}.1")
+
+
 async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups) -> None:
     """Users behind one address come back at the same time; of too many, some wait."""
     with ExitStack() as under_way:

@@ -8,7 +8,17 @@ import pytest
 from controlplane.access.model.bindings import AccessRequest, AccessRequestState, Project
 from controlplane.access.operations.access_requests import AccessRequests
 from controlplane.access.ports import AccessRequestStore, RoleBindingStore
-from controlplane.authorization import ANONYMOUS, INSTALLATION, Role, Scope
+from controlplane.authorization import (
+    ANONYMOUS,
+    INSTALLATION,
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
@@ -226,6 +236,73 @@ async def test_only_approved_access_is_revoked(
             await requests.revoke(actor, id)
     assert await world.rows(AccessRequestStore) == [REQUEST]
     await check_nothing_happened(world)
+
+
+async def test_undecided_requests_of_others_are_those_to_decide(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    """The newest first; nobody decides on their own, and editors decide nothing."""
+    of_root = replace(REQUEST, id="own", user_id="root")
+    elsewhere = replace(REQUEST, id="all", scope=INSTALLATION)
+    done = replace(REQUEST, id="done", state=AccessRequestState.APPROVED)
+    lost = replace(REQUEST, id="lost", role_id="gone")
+    await world.given(SHOP, ADA, make_user("root"), REQUEST, of_root, elsewhere, done, lost)
+    for actor, ids in (
+        (ADMIN, ["r", "all"]),
+        (ADMIN_OF_SHOP, ["r", "own"]),
+        (person(BuiltInRole.ADMIN, "ada"), ["own"]),
+        (EDITOR, []),
+        (ASKER, []),
+    ):
+        found = [view.row.id for view in await requests.undecided(actor)]
+        assert found == sorted(ids, reverse=True)
+    with pytest.raises(Unauthenticated):
+        await requests.undecided(ANONYMOUS)
+
+
+async def test_only_own_access_is_given_up_without_a_right(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    """Who sees a request of others, because they may read bindings there, cannot revoke it."""
+    await world.given(SHOP, ADA, REQUEST)
+    await requests.approve(ADMIN_OF_SHOP, "r")
+    decides = Role("d", "d", rules=(Rule((Verb.ADMINISTER,), (ResourceKind.BINDING,)),))
+    elsewhere = replace(ADMIN, policy=Policy((Grant(decides, Scope("project:bank")),)))
+    with pytest.raises(NotFound):
+        await requests.revoke(elsewhere, "r")
+    assert (await requests.revoke(ASKER, "r")).state is AccessRequestState.REVOKED
+    with pytest.raises(Conflict, match="this request is revoked"):
+        await requests.revoke(ASKER, "r")
+
+
+async def test_the_audit_log_names_role_time_and_user_of_temporary_access(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    await world.given(SHOP, ADA, make_user("vi"))
+    request = await requests.create(VIEWER, "editor", OF_SHOP, 30, "incident")
+    await requests.approve(ADMIN_OF_SHOP, request.id)
+    await world.clock.advance(30 * 60)
+    assert await requests.end_expired() == 1
+    assert await world.audit_details() == [
+        ("requestAccess", {"role": "editor", "minutes": 30}),
+        ("approveAccess", {"role": "editor", "user": "vi"}),
+        ("expireRoleBinding", {"role": "editor", "scope": OF_SHOP}),
+    ]
+    assert await requests.end_expired() == 0
+    assert len(await world.audited()) == 3
+
+
+async def test_a_declared_binding_ends_once(
+    world: MemoryOperations, requests: AccessRequests
+) -> None:
+    """It stays, so each check finds it anew."""
+    await world.given(ADA, replace(bind("editor", ADA, until=START), name="on-call"))
+    for _ in range(2):
+        await requests.end_expired()
+    (row,) = await world.rows(RoleBindingStore)
+    assert row.ended_at == START
+    assert await world.audited() == [("towline", "expireRoleBinding", "on-call")]
+    assert world.published == [(ACCESS, "ada")]
 
 
 async def test_expired_bindings_end(world: MemoryOperations, requests: AccessRequests) -> None:

@@ -359,6 +359,93 @@ async def test_a_sign_in_syncs_the_groups_of_the_provider(world: MemoryOperation
     assert world.published == [(ACCESS, "ada")]
 
 
+async def test_a_sign_in_leaves_groups_of_directories_and_of_other_providers(
+    world: MemoryOperations,
+) -> None:
+    """Also if a group has the name that the provider claims, or the user is in it."""
+    theirs = make_group("theirs", issuer="https://other")
+    user = make_user("ada")
+    await world.given(user, CREW, theirs, Login("l", IDP, "u1", "ada", START))
+    kept = join(user, theirs, issuer="https://other")
+    await world.given(kept)
+    for groups in (("crew", "theirs"), ("crew",), ()):
+        await federation(world).admit(replace(CLAIMS, groups=groups))
+        assert await world.rows(MembershipStore) == [kept]
+    assert await world.audited() == [] and world.published == []
+
+
+async def test_the_audit_log_names_the_groups_that_a_sign_in_changes(
+    world: MemoryOperations,
+) -> None:
+    old, new = make_group("old", issuer=IDP), make_group("new", issuer=IDP)
+    user = await federation(world).admit(CLAIMS)
+    await world.given(old, new)
+    for groups in (("old",), ("new",), ()):
+        await federation(world).admit(replace(CLAIMS, groups=groups))
+    assert await world.audit_details() == [
+        ("createUser", {"issuer": IDP}),
+        ("syncGroups", {"joined": ["old"], "left": []}),
+        ("syncGroups", {"joined": ["new"], "left": ["old"]}),
+        ("syncGroups", {"joined": [], "left": ["new"]}),
+    ]
+    assert world.published == [(ACCESS, user.id)] * 3
+
+
+async def test_a_membership_of_a_sign_in_is_the_providers(world: MemoryOperations) -> None:
+    """So a later sign-in may end it; of too many claimed groups, the first count."""
+    first, last = make_group("g0999", issuer=IDP), make_group("g1000", issuer=IDP)
+    await world.given(first, last)
+    claimed = tuple(f"g{number:04}" for number in range(1001))
+    await federation(world).admit(replace(CLAIMS, groups=claimed))
+    (row,) = await world.rows(MembershipStore)
+    assert (row.group_id, row.issuer) == ("g0999", IDP)
+
+
+async def test_the_required_groups_are_those_of_the_provider(world: MemoryOperations) -> None:
+    """Others may require nothing, and tokens of trust rules are of issuers that are not here."""
+    strict, free = Issuer("strict", "https://strict", required=("crew",)), Issuer("idp", IDP)
+    both = Federation(world.context, FakeIssuers(strict, free))
+    user = await both.admit(replace(CLAIMS, groups=()))
+    with pytest.raises(Forbidden, match="according to https://strict, you are in none"):
+        await both.admit(replace(CLAIMS, issuer="https://strict", subject="s", groups=("no",)))
+    assert await world.rows(UserStore) == [user]
+
+
+@pytest.mark.parametrize("oid", [None, "", 7, ["u7"], {"a": "b"}])
+async def test_an_odd_object_id_is_nobodys(world: MemoryOperations, oid: object) -> None:
+    """A user whose directory gave no id is not the user of each sign-in without one."""
+    pushed = make_user("bob", issuer=IDP, external_id="")
+    await world.given(pushed)
+    user = await federation(world).admit(replace(CLAIMS, raw={"oid": oid}))
+    assert user.id != "bob"
+
+
+async def test_a_provider_that_verifies_no_address_gives_none(world: MemoryOperations) -> None:
+    """An account without an address would be everybody's."""
+    unverified = replace(CLAIMS, email="boss@example.org", email_verified=False)
+    user = await federation(world).admit(unverified)
+    assert user.email == "u1@idp"
+    for email in ("", "x@service-accounts", "nobody"):
+        with pytest.raises(Invalid, match="must be an e-mail address"):
+            await federation(world).admit(replace(CLAIMS, subject="u3", email=email))
+    assert await world.rows(UserStore) == [user]
+
+
+async def test_an_account_that_nobody_signed_in_to_is_opened_once(
+    world: MemoryOperations,
+) -> None:
+    """A directory pushed it: the first identity with its verified address opens it."""
+    await world.given(ADA)
+    assert (await federation(world).admit(CLAIMS)).id == "ada"
+    with pytest.raises(Conflict, match="another identity signs in to the account ada@example.org"):
+        await federation(world).admit(replace(CLAIMS, subject="u2"))
+    local = make_user("cy")
+    await world.given(local)
+    for subject in ("u3", "u4"):
+        named = replace(CLAIMS, subject=subject, email=local.email)
+        assert (await federation(world).admit(named)).id == "cy"
+
+
 async def test_a_user_without_a_required_group_is_expelled(world: MemoryOperations) -> None:
     user = make_user("ada")
     token = make_token(user)[0]

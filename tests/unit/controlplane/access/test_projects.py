@@ -9,8 +9,22 @@ from controlplane.access.operations.binding_subjects import Subjects
 from controlplane.access.operations.projects import ProjectChange, Projects
 from controlplane.access.operations.scopes import project_for
 from controlplane.access.ports import ProjectStore, RoleBindingStore
-from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, ResourceKind, Scope
+from controlplane.authorization import (
+    ANONYMOUS,
+    BUILT_IN,
+    DEFAULT_PROJECT,
+    Actor,
+    ActorKind,
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Scope,
+    Verb,
+)
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.platform.context import ACCESS
 from controlplane.platform.ports import PageQuery
 from controlplane.services.operations.fences import ServiceFences
@@ -24,6 +38,7 @@ ADA = make_user("ada")
 SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
 ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
 EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "eve", OF_SHOP)
+DEV_OF_SHOP = make_cluster("dev", project_id="shop")
 ADA_EDITS = {"editor": Subjects(frozenset({"ada"}))}
 
 
@@ -116,6 +131,26 @@ async def test_a_refused_binding_leaves_the_project_as_it_was(
         await projects.update(ADMIN_OF_SHOP, "shop", ProjectChange("store", None, ADA_EDITS))
     assert await world.row(ProjectStore, "shop") == SHOP
     assert await world.audited() == [] and world.published == []
+
+
+async def test_who_may_change_a_resource_does_not_bind_roles_there(
+    world: MemoryOperations, projects: Projects
+) -> None:
+    """Not even roles whose permissions they all have."""
+    writes = Role("w", "w", rules=(Rule((Verb.WRITE,), (ResourceKind.PROJECT,)),))
+    grants = (Grant(writes, OF_SHOP), Grant(BUILT_IN["editor"], OF_SHOP))
+    writer = Actor(ActorKind.USER, "wes", "wes", "wes@example.org", Policy(grants))
+    await world.given(SHOP, ADA, DEV_OF_SHOP)
+    await projects.update(writer, "shop", ProjectChange("store"))
+    clusters = Clusters(world.context)
+    for change in (
+        projects.update(writer, "shop", ProjectChange("mall", subjects=ADA_EDITS)),
+        clusters.update(writer, "dev", ClusterChange(subjects=ADA_EDITS)),
+    ):
+        with pytest.raises(Forbidden, match="may not administer bindings"):
+            await change
+    assert await world.rows(RoleBindingStore) == []
+    assert [action for _, action, _ in await world.audited()] == ["updateProject"]
 
 
 async def test_an_empty_project_is_deleted_with_its_bindings(

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
+from controlplane.access.model.users import UserKind
 from controlplane.access.operations.groups import Groups
 from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.access.operations.scopes import actor_of_user
+from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.users import Users
 from controlplane.authorization import (
     INSTALLATION,
@@ -122,6 +124,18 @@ async def test_a_group_whose_role_selects_no_cluster_yet_takes_no_member_of_weak
     groups = Groups(world.context)
     with pytest.raises(Forbidden, match="role admin grants everywhere"):
         await groups.add_member(USER_MANAGER, DEVS.id, ADA.id)
+
+
+async def test_a_token_of_an_account_that_selects_no_cluster_yet_needs_its_role(
+    world: MemoryOperations,
+) -> None:
+    """The account gets the clusters that join later."""
+    bot = make_user("bot", kind=UserKind.SERVICE_ACCOUNT)
+    await world.given(bot, replace(bind("admin", bot), cluster_tags="team=a"))
+    accounts = ServiceAccounts(world.context)
+    with pytest.raises(Forbidden, match="role admin grants everywhere"):
+        await accounts.create_token(USER_MANAGER, "bot", "ci")
+    await accounts.create_token(ADMIN, "bot", "ci")
 
 
 @pytest.mark.parametrize(
