@@ -1,20 +1,24 @@
 """Authentication of credentials, and the tokens and sessions of the caller."""
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from controlplane.access.model.sign_in import Claims
+from controlplane.access.model.sign_in import Claims, Issuer
 from controlplane.access.model.users import Token, UserKind
+from controlplane.access.operations.auth_throttle import MAX_PER_ADDRESS
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.tokens import revoke_cluster_tokens
 from controlplane.access.ports import TokenStore
 from controlplane.authorization import ANONYMOUS, Actor, ActorKind, Limit, Policy, Verb
 from controlplane.platform.context import REVOKED
-from core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from controlplane.platform.ports import Store, Transaction
+from core.errors import Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
 from core.identity import ClusterId, TokenKind, new_token, token_hash
 from tests.fakes.access import (
     FakeDeployTokens,
@@ -25,6 +29,7 @@ from tests.fakes.access import (
     make_user,
 )
 from tests.fakes.actors import ADMIN, VIEWER, person
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
@@ -100,7 +105,7 @@ async def test_the_use_of_a_token_is_recorded_once_a_minute_and_audited_once_an_
 ) -> None:
     session, secret = make_token(ADA, TokenKind.SESSION, idle_at=START + HOUR)
     await world.given(ADA, session)
-    for seconds in (0, 60, 1, 3600):
+    for seconds in (0, 60, 1, 3600, 61):
         await world.clock.advance(seconds)
         identity.drop_user("ada")
         await identity.authenticate(secret)
@@ -140,6 +145,138 @@ async def test_an_actor_is_cached_for_30_s(
     await world.clock.advance(0.1)
     with pytest.raises(Unauthenticated):
         await identity.authenticate(secret)
+
+
+async def test_a_revoked_token_is_refused_at_once(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    """Also before other replicas and this one hear of it by the bus."""
+    token, secret = make_token(ADA)
+    session, session_secret = make_token(ADA, TokenKind.SESSION)
+    await world.given(ADA, token, session)
+    for credential in (secret, session_secret):
+        await identity.authenticate(credential)
+    await identity.revoke_token(ASKER, token.id)
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        await identity.authenticate(secret)
+    assert (await identity.authenticate(session_secret)).id == "ada"
+    await identity.sign_out_everywhere(ASKER)
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        await identity.authenticate(session_secret)
+
+
+class InterruptedStore:
+    """A store in which something happens at the end of the next read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.write = store.write
+        self.interrupt: Callable[[], Awaitable[None]] | None = None
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Transaction]:
+        async with self._store.read() as tx:
+            yield tx
+        if (interrupt := self.interrupt) is not None:
+            self.interrupt = None
+            await interrupt()
+
+
+async def test_a_token_that_is_revoked_while_it_is_read_is_not_cached(
+    world: MemoryOperations,
+) -> None:
+    token, secret = make_token(ADA, last_used_at=START)
+    await world.given(ADA, token)
+    store = InterruptedStore(world.store)
+    context = replace(world.context, store=store)
+    identity = CredentialAuthenticator(context, FakeDeployTokens({}))
+
+    async def revoke() -> None:
+        async with world.store.write() as tx:
+            await tx[TokenStore].revoke(token.id, START)
+        identity.drop_token(token.id)
+
+    store.interrupt = revoke
+    await identity.authenticate(secret)
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        await identity.authenticate(secret)
+
+
+async def test_an_actor_is_cached_until_the_first_end_of_its_rights(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    """Whichever comes first: that of the token, or that of a role."""
+    soon, later = START + timedelta(seconds=5), START + timedelta(seconds=20)
+    brief, brief_secret = make_token(ADA, id="brief", expires_at=soon)
+    long, long_secret = make_token(BOB, id="long", expires_at=later)
+    await world.given(ADA, BOB, brief, long)
+    await world.given(bind("viewer", ADA, until=later), bind("viewer", BOB, until=soon))
+    for secret in (brief_secret, long_secret):
+        assert (await identity.authenticate(secret)).policy.grants
+    await world.clock.advance(5)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await identity.authenticate(brief_secret)
+    assert not (await identity.authenticate(long_secret)).policy.grants
+
+
+async def test_a_new_role_lets_a_refused_token_in(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    """A refusal is remembered for some seconds, until something changes."""
+    _, secret = make_token(BOB)
+    with pytest.raises(Unauthenticated):
+        await identity.authenticate(secret)
+    row = replace(make_token(BOB)[0], hash=token_hash(secret))
+    await world.given(BOB, row)
+    with pytest.raises(Unauthenticated):
+        await identity.authenticate(secret)
+    identity.drop_user("bob")
+    assert (await identity.authenticate(secret)).id == "bob"
+
+
+async def test_the_audit_log_says_from_where_a_token_is_used(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    token, secret = make_token(ADA)
+    await world.given(ADA, token)
+    await identity.authenticate(secret, "192.0.2.7")
+    async with world.store.read() as tx:
+        (entry,) = await audit_rows(tx)
+    assert (entry.action, entry.source, entry.target_id) == ("useToken", "192.0.2.7", token.id)
+
+
+async def test_a_ticket_opens_beside_somebody_who_guesses(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    """Its first use is known, because it was issued here."""
+    token, secret = make_token(ADA)
+    await world.given(ADA, token)
+    ticket = await identity.create_ticket(await identity.authenticate(secret, "192.0.2.7"))
+    for _ in range(MAX_PER_ADDRESS):
+        with pytest.raises(Unauthenticated):
+            await identity.authenticate(new_token(TokenKind.USER), "192.0.2.7")
+    with pytest.raises(LimitExceeded):
+        await identity.authenticate(new_token(TokenKind.USER), "192.0.2.7")
+    assert (await identity.authenticate(ticket, "192.0.2.7")).id == "ada"
+
+
+async def test_only_what_looks_like_an_id_token_reaches_the_provider(
+    world: MemoryOperations,
+) -> None:
+    """The fake believes all of them, so each refusal is ours."""
+    issuers = FakeIssuers(Issuer("idp", "https://idp"))
+    federation = Federation(world.context, issuers)
+    identity = CredentialAuthenticator(world.context, FakeDeployTokens({}), federation)
+    ada = Claims("https://idp", "u1", START + HOUR, ADA.email, email_verified=True)
+    longest = "a.b." + "c" * ((48 << 10) - 4)
+    others = ("", "a", "a.b", "a.b.c.d", f"{longest}c", new_token(TokenKind.AGENT))
+    for text in ("a.b.c", longest, *others):
+        issuers.claims[text] = ada
+    for text in others:
+        with pytest.raises(Unauthenticated, match="invalid token"):
+            await identity.authenticate(text)
+    for text in ("a.b.c", longest):
+        assert (await identity.authenticate(text)).email == ADA.email
 
 
 async def test_a_temporary_grant_shortens_the_cache(
