@@ -1,4 +1,4 @@
-"""Operations on roles and role bindings, and queries about permissions."""
+"""Operations on roles and role bindings."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -6,9 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.model.users import UserKind
 from controlplane.access.operations.binding_subjects import Subjects
-from controlplane.access.operations.permissions import Permissions
 from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
 from controlplane.access.operations.roles import RoleChange, Roles
 from controlplane.access.ports import RoleBindingStore, RoleStore
@@ -26,8 +24,8 @@ from controlplane.authorization import (
 from controlplane.authorization.roles import MAX_RULES, BuiltInRole
 from controlplane.platform.context import ACCESS
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
-from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
-from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
+from tests.fakes.access import USER_MANAGER, bind, make_group, make_user
+from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
@@ -52,11 +50,6 @@ def roles(world: MemoryOperations) -> Roles:
 @pytest.fixture
 def bindings(world: MemoryOperations) -> RoleBindings:
     return RoleBindings(world.context)
-
-
-@pytest.fixture
-def permissions(world: MemoryOperations) -> Permissions:
-    return Permissions(world.context)
 
 
 async def check_nothing_happened(world: MemoryOperations) -> None:
@@ -361,50 +354,6 @@ async def test_subjects_that_are_unknown_or_beyond_the_actor_are_refused(
         await bindings.set_subjects(USER_MANAGER, INSTALLATION, subjects)
     assert await world.rows(RoleBindingStore) == [held]
     await check_nothing_happened(world)
-
-
-async def test_permissions_are_asked_for(world: MemoryOperations, permissions: Permissions) -> None:
-    await world.given(SHOP, DEV)
-    assert await permissions.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "dev")
-    assert await permissions.can(VIEWER, Verb.READ, ResourceKind.CLUSTER, "")
-    assert not await permissions.can(VIEWER, Verb.WRITE, ResourceKind.CLUSTER, "dev")
-    assert not await permissions.can(ADMIN, Verb.READ, ResourceKind.CLUSTER, "none")
-    with pytest.raises(Unauthenticated):
-        await permissions.can(ANONYMOUS, Verb.READ, ResourceKind.CLUSTER, "dev")
-
-
-async def test_holders_of_a_permission_are_listed_with_the_reasons(
-    world: MemoryOperations, permissions: Permissions
-) -> None:
-    """Expired bindings, disabled users and programs in groups of everyone hold nothing."""
-    everyone = make_group("all", everyone=True)
-    off = make_user("off", disabled_at=START)
-    bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
-    empty = make_group("empty")
-    await world.given(SHOP, DEV, ADA, BOB, off, bot, CREW, everyone, empty, join(BOB, CREW))
-    await world.given(
-        replace(bind("editor", ADA, OF_SHOP), given_by="root@example.org"),
-        bind("editor", CREW),
-        bind("editor", off),
-        bind("editor", empty),
-        bind("editor", make_group("gone")),
-        bind("editor", make_user("left")),
-        bind("viewer", everyone),
-        replace(bind("admin", BOB), expires_at=START),
-    )
-    kind = ResourceKind.CLUSTER
-    holders = await permissions.who_can(ADMIN, Verb.WRITE, kind, "dev")
-    assert [(holder.user.id, [grant.why for grant in holder.grants]) for holder in holders] == [
-        ("ada", ["directly, given by root@example.org"]),
-        ("bob", ["group crew"]),
-    ]
-    readers = await permissions.who_can(ADMIN, Verb.READ, kind, "dev")
-    assert [len(holder.grants) for holder in readers] == [2, 2]
-    for actor, error in ((NOBODY, NotFound), (VIEWER, Forbidden), (ANONYMOUS, Unauthenticated)):
-        with pytest.raises(error):
-            await permissions.who_can(actor, Verb.READ, kind, "dev")
-    with pytest.raises(NotFound):
-        await permissions.who_can(ADMIN, Verb.READ, kind, "none")
 
 
 CALLS = {

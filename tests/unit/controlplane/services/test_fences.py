@@ -306,6 +306,29 @@ async def test_a_new_project_denies_everything(
         await services.create(ADMIN, None, "prod", replace(WEB, project_id=project.id))
 
 
+async def test_a_new_project_has_the_fence_of_the_installation_unless_it_names_one(
+    world: MemoryOperations,
+) -> None:
+    projects = Projects(world.context, ServiceFences(), UNRESTRICTED)
+    assert (await projects.create(ADMIN, ProjectChange("new"))).fence == UNRESTRICTED
+    assert (await projects.create(ADMIN, ProjectChange("own", fence=FENCE))).fence == FENCE
+
+
+@pytest.mark.parametrize(("count", "more"), [(20, ""), (21, " and 1 more"), (23, " and 3 more")])
+async def test_of_many_services_outside_a_fence_twenty_are_named(
+    world: MemoryOperations, projects: Projects, count: int, more: str
+) -> None:
+    services = [make_service(f"s{number:02}", PROD, project_id="shop") for number in range(count)]
+    await world.given(*services)
+    with pytest.raises(Conflict) as error:
+        await projects.update(ADMIN, "shop", ProjectChange(fence=Fence()))
+    names = ", ".join(f"prod/s{number:02}" for number in range(20))
+    assert f"outside: {names}{more}. Nothing" in error.value.message
+    await projects.update(ADMIN, "shop", ProjectChange(fence=FENCE))
+    await projects.update(ADMIN, "shop", ProjectChange(description="same fence"))
+    assert {row.desired.generation for row in await world.rows(ServiceStore)} == {0}
+
+
 async def test_a_narrower_fence_names_who_stays_outside_and_waits_for_a_confirmation(
     world: MemoryOperations, services: Services, projects: Projects
 ) -> None:
