@@ -75,9 +75,9 @@ def create_token(
         "adopts": adopt,
         "projectId": find_project_id(api, project),
     }
-    made = operations.create_bootstrap_token(api, attributes)
-    say(f"{name}: {uses} clusters until {made['bootstrapToken']['expiresAt']}")
-    print(made["token"])
+    created = operations.create_bootstrap_token(api, attributes)
+    say(f"{name}: {uses} clusters until {created['bootstrapToken']['expiresAt']}")
+    print(created["token"])
 
 
 @app.command("revoke")
@@ -94,13 +94,15 @@ def revoke_token(
       towline clusters bootstrap-tokens revoke edge
     """
     api = connect(context)
-    known = [row for row in operations.bootstrap_tokens(api) if token in (row["name"], row["id"])]
-    if not known:
+    matching = [
+        row for row in operations.bootstrap_tokens(api) if token in (row["name"], row["id"])
+    ]
+    if not matching:
         raise NotFound(not_found(f"bootstrap token {token}", "clusters bootstrap-tokens list"))
-    if len(known) > 1:
-        raise Invalid(f"{len(known)} bootstrap tokens have the name {token}; use an id")
+    if len(matching) > 1:
+        raise Invalid(f"{len(matching)} bootstrap tokens have the name {token}; use an id")
     confirm_deletion(f"bootstrap token {token}", yes=yes)
-    show(operations.revoke_bootstrap_token(api, known[0]["id"]), COLUMNS, output, "name")
+    show(operations.revoke_bootstrap_token(api, matching[0]["id"]), COLUMNS, output, "name")
 
 
 def _lifetime_seconds(text: str) -> timedelta:

@@ -89,14 +89,14 @@ def list_clusters(
     if len(health) > 1:
         raise Invalid("give one health", field="--field-selector")
     api = connect(context)
-    words, saved = conditions_of_view(api, "clusters", view, ("tag", "label", "health"))
+    conditions, saved = conditions_of_view(api, "clusters", view, ("tag", "label", "health"))
     tags = tags_of(",".join(saved.get("tag", ())) or None)
     labels = selector or ",".join(saved.get("label", ())) or None
     health = health or saved.get("health") or [None]
-    found = operations.clusters(
-        api, q=query or words or None, tags=tags, labels=labels, health=health[0]
+    rows = operations.clusters(
+        api, q=query or conditions or None, tags=tags, labels=labels, health=health[0]
     )
-    show(found, COLUMNS, output, "handle")
+    show(rows, COLUMNS, output, "handle")
 
 
 @app.command("get")
@@ -107,12 +107,12 @@ def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.T
     Example:
       towline clusters get prod-eu -o yaml
     """
-    found = find_cluster(connect(context), cluster)
-    show(found, COLUMNS, output, "handle")
-    seen = found["pingedAt"]
-    if output.is_table and (seen is None or seconds_since(seen) >= _SILENT_SECONDS):
-        contact = f"was last seen {age(seen)}" if seen else "has never connected"
-        say(f"the agent of {found['handle']} {contact}: {_CHECKS}")
+    row = find_cluster(connect(context), cluster)
+    show(row, COLUMNS, output, "handle")
+    pinged_at = row["pingedAt"]
+    if output.is_table and (pinged_at is None or seconds_since(pinged_at) >= _SILENT_SECONDS):
+        contact = f"was last seen {age(pinged_at)}" if pinged_at else "has never connected"
+        say(f"the agent of {row['handle']} {contact}: {_CHECKS}")
 
 
 @app.command("create")
@@ -144,14 +144,14 @@ def create_cluster(
         "protect": protect,
         "tags": named(parse_pairs(tag, "--tag")),
     }
-    known = token_file or (_token_path(handle, None) if handle else None)
-    if known and not show_token:
-        _check_writable(known)
-        if known.exists():
-            raise Invalid(f"{known} already exists; choose another file", field="--token-file")
-    made = operations.create_cluster(connect(context), attributes)
-    file = None if show_token else _token_path(made["handle"], token_file)
-    _show_with_token(context, made, file, output)
+    token_path = token_file or (_token_path(handle, None) if handle else None)
+    if token_path and not show_token:
+        _check_writable(token_path)
+        if token_path.exists():
+            raise Invalid(f"{token_path} already exists; choose another file", field="--token-file")
+    created = operations.create_cluster(connect(context), attributes)
+    file = None if show_token else _token_path(created["handle"], token_file)
+    _show_with_token(context, created, file, output)
 
 
 app.command("join")(join)
@@ -199,9 +199,11 @@ def agent_values(context: typer.Context, cluster: Name) -> None:
       helm upgrade towline-agent CHART --reuse-values --values values.yaml
     """
     api = connect(context)
-    found = operations.cluster_agent_settings(api, find_cluster(api, cluster)["id"])
-    if (effective := found["agentSettings"]) is None:
-        raise NotFound(f"no settings of agents match {found['handle']}: its agent has the defaults")
+    settings = operations.cluster_agent_settings(api, find_cluster(api, cluster)["id"])
+    if (effective := settings["agentSettings"]) is None:
+        raise NotFound(
+            f"no settings of agents match {settings['handle']}: its agent has the defaults"
+        )
     print(f"# settings: {effective['settings']['name']}")
     for title, names in (
         ("also match", effective["overruled"]),
@@ -211,8 +213,8 @@ def agent_values(context: typer.Context, cluster: Name) -> None:
             print(f"# {title}: {', '.join(names)}")
     if effective["upgradeProblem"]:
         say(f"not upgraded to {effective['settings']['version']}: {effective['upgradeProblem']}")
-    tags = {tag["name"]: tag["value"] for tag in found["tags"]}
-    values = values_of_settings(effective, {**found, "tags": tags})
+    tags = {tag["name"]: tag["value"] for tag in settings["tags"]}
+    values = values_of_settings(effective, {**settings, "tags": tags})
     print(load("yaml").safe_dump(values, sort_keys=False), end="")
 
 
@@ -231,11 +233,11 @@ def rotate_token(
       towline clusters rotate-token prod-eu --token-file prod-eu.token
     """
     api = connect(context)
-    found = find_cluster(api, cluster)
-    file = None if show_token else _token_path(found["handle"], token_file)
+    row = find_cluster(api, cluster)
+    file = None if show_token else _token_path(row["handle"], token_file)
     if file:
         _check_writable(file)
-    _show_with_token(context, operations.rotate_cluster_token(api, found["id"]), file, output)
+    _show_with_token(context, operations.rotate_cluster_token(api, row["id"]), file, output)
 
 
 def _tags(cluster: Cluster) -> str:
@@ -267,10 +269,10 @@ def _show_with_token(
         show(cluster, COLUMNS, output, "handle")
     else:
         write_atomically(file, f"{token}\n".encode())
-        shown = cast(
+        without_token = cast(
             Cluster, {key: value for key, value in cluster.items() if key != "deployToken"}
         )
-        show(shown, COLUMNS, output, "handle")
+        show(without_token, COLUMNS, output, "handle")
         say(f"wrote the deploy token to {file}; Towline does not show it again")
     if output.is_table:
         if file is None:
@@ -278,15 +280,15 @@ def _show_with_token(
         host = urlsplit(selected_target(context).url).hostname
         installation = operations.installation(connect(context))
         file = file or Path(f"{cluster['handle']}.token")
-        words = ["--url", f"{host}:{installation['agentsPort']}", "--ca-file", "ca.crt"]
-        words += ["--token-file", str(file), "--cluster-id", cluster["id"]]
+        arguments = ["--url", f"{host}:{installation['agentsPort']}", "--ca-file", "ca.crt"]
+        arguments += ["--token-file", str(file), "--cluster-id", cluster["id"]]
         if key := installation["signingKeyId"]:
-            words += ["--signing-key", key]
-        say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent(words)}")
+            arguments += ["--signing-key", key]
+        say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent(arguments)}")
 
 
-def _token_path(handle: str, given: Path | None) -> Path:
-    return given or Path(f"{handle}.token")
+def _token_path(handle: str, path: Path | None) -> Path:
+    return path or Path(f"{handle}.token")
 
 
 def _check_writable(file: Path) -> None:
@@ -295,5 +297,5 @@ def _check_writable(file: Path) -> None:
         raise Invalid(f"cannot write {file}", field="--token-file")
 
 
-def _agent(words: list[str]) -> str:
-    return f"towline agent {shlex.join(words)} --kubeconfig FILE"
+def _agent(arguments: list[str]) -> str:
+    return f"towline agent {shlex.join(arguments)} --kubeconfig FILE"

@@ -124,10 +124,10 @@ def _issue(
         print(statement)
         return
     api = connect(context)
-    named = [find_cluster(api, name) for name in options.cluster or ()]
-    found = named or [*operations.clusters(api)]
+    chosen = [find_cluster(api, name) for name in options.cluster or ()]
+    clusters = chosen or [*operations.clusters(api)]
     failed, sent = 0, dict[str, str]()
-    for cluster in found:
+    for cluster in clusters:
         handle = cluster["handle"]
         try:
             operations.deliver_freeze_statement(api, cluster["id"], statement)
@@ -139,7 +139,8 @@ def _issue(
             sent[cluster["id"]] = handle
     if failed:
         raise Unavailable(
-            f"{failed} of {len(found)} clusters did not get the statement; run the command again, "
+            f"{failed} of {len(clusters)} clusters did not get the statement; "
+            "run the command again, "
             "or print the statement with --print and give it to their agents in the ConfigMap "
             "towline-freeze"
         )

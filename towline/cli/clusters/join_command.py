@@ -60,13 +60,13 @@ def print_join_command(
     if adopt:
         attributes["adopts"] = True
         attributes["projectId"] = _project_to_adopt(api, handle)
-    made = operations.create_bootstrap_token(api, attributes)
+    token = operations.create_bootstrap_token(api, attributes)
     installation = operations.installation(api)
     address = f"{urlsplit(target.url).hostname}:{installation['agentsPort']}"
     key = installation["signingKeyId"]
     hub = {"address": address, "signingKey": key or "", "ca": target.ca}
     values: JsonObject = {
-        "secrets": {"bootstrapToken": made["token"]},
+        "secrets": {"bootstrapToken": token["token"]},
         "clusterName": handle,
         "hub": {name: value for name, value in hub.items() if value},
         "people": {"clusterRoles": {"towline:admins": admin_role}},
@@ -84,7 +84,7 @@ def print_join_command(
         chart_url = agent_manifests.chart_url(target)
         print(helm_command(chart_url, values, declared), flush=True)
     say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
-    _wait(api, made["bootstrapToken"]["id"])
+    _wait(api, token["bootstrapToken"]["id"])
 
 
 def _project_to_adopt(api: GraphQLApi, handle: str) -> str | None:
@@ -122,21 +122,21 @@ def helm_command(chart: str, values: JsonObject, declared: JsonObject | None = N
     `declared` values are below the others. A private CA is first written into a file, because Helm
     also reads the chart with it.
     """
-    words = ["helm", "upgrade", "--install", "towline-agent", chart]
-    words += ["--namespace", NAMESPACE, "--create-namespace"]
-    given = dict(_flattened(values))
-    ca = given.pop("hub.ca", "")
-    for name, value in given.items():
+    arguments = ["helm", "upgrade", "--install", "towline-agent", chart]
+    arguments += ["--namespace", NAMESPACE, "--create-namespace"]
+    flat_values = dict(_flattened(values))
+    ca = flat_values.pop("hub.ca", "")
+    for name, value in flat_values.items():
         escaped = value.replace("\\", "\\\\").replace(",", "\\,")
-        words += ["--set-string", f"{name}={escaped}"]
+        arguments += ["--set-string", f"{name}={escaped}"]
     before, after = "", ""
     if ca:
-        words += ["--ca-file", _CA_FILE, "--set-file", f"hub.ca={_CA_FILE}"]
+        arguments += ["--ca-file", _CA_FILE, "--set-file", f"hub.ca={_CA_FILE}"]
         before = f"cat > {_CA_FILE} <<'{_END}'\n{ca.strip()}\n{_END}\n"
     if declared:
-        words += ["--values", "-"]
+        arguments += ["--values", "-"]
         after = f" <<'{_END}'\n{load('yaml').safe_dump(declared, sort_keys=False)}{_END}"
-    return before + shlex.join(words) + after
+    return before + shlex.join(arguments) + after
 
 
 def _flattened(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]]:

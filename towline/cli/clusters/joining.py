@@ -97,8 +97,8 @@ class PrintOptions(OptionGroup):
 
     def check(self) -> None:
         """Raises Invalid if an option needs another one."""
-        for option, given in (("--kubectl", self.kubectl), ("--adopt", self.adopt)):
-            if given and not self.print_command:
+        for option, is_given in (("--kubectl", self.kubectl), ("--adopt", self.adopt)):
+            if is_given and not self.print_command:
                 raise Invalid("only with --print", field=option)
 
 
@@ -241,13 +241,13 @@ def _register(
     """
     api = connect(context)
     if folder.token.exists():
-        known = found_or_none(lambda: find_cluster(api, handle))
-        if known is None:
+        existing = found_or_none(lambda: find_cluster(api, handle))
+        if existing is None:
             raise Invalid(
                 f"cluster {handle} is not registered, but {folder.token} exists; "
                 f"run `towline clusters leave {handle}` first"
             )
-        cluster_id = known["id"]
+        cluster_id = existing["id"]
         print(f"kept: cluster {handle}, with the deploy token in {folder.token}")
     else:
         attributes: ClusterAttributes = {
@@ -255,9 +255,9 @@ def _register(
             "handle": handle,
             "tags": named(parse_pairs(tags, "--tag")),
         }
-        made = operations.create_cluster(api, attributes)
-        cluster_id = made["id"]
-        write_private(folder.token, f"{made['deployToken']}\n")
+        created = operations.create_cluster(api, attributes)
+        cluster_id = created["id"]
+        write_private(folder.token, f"{created['deployToken']}\n")
         print(f"registered: cluster {handle}")
         print(f"saved: its deploy token in {folder.token}")
     if authority := selected_target(context).ca:
@@ -265,7 +265,7 @@ def _register(
     return cluster_id
 
 
-def _folder(handle: str, given: Path | None) -> AgentFolder:
+def _folder(handle: str, folder: Path | None) -> AgentFolder:
     if not handle or "/" in handle or handle.startswith("."):
         raise Invalid(f"{handle!r} is not the handle of a cluster")
-    return AgentFolder((given or Path.home() / ".towline" / "agents" / handle).absolute())
+    return AgentFolder((folder or Path.home() / ".towline" / "agents" / handle).absolute())

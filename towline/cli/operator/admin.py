@@ -33,14 +33,14 @@ def doctor(config: Config = None, data: Data = None, output: Output = Format.TAB
     Example:
       towline admin doctor --data /var/lib/towline
     """
-    found = load("towline.installation").run_checks(_settings(config, data))
+    results = load("towline.installation").run_checks(_settings(config, data))
     show(
-        [asdict(finding) | {"health": finding.health.value} for finding in found],
+        [asdict(finding) | {"health": finding.health.value} for finding in results],
         _FINDINGS,
         output,
         "check",
     )
-    if any(finding.health == "failed" for finding in found):
+    if any(finding.health == "failed" for finding in results):
         raise typer.Exit(1)
 
 
@@ -52,8 +52,8 @@ def migrate(config: Config = None, data: Data = None) -> None:
     Example:
       towline admin migrate --data /var/lib/towline
     """
-    before, after = load("towline.installation").migrate_store(_settings(config, data))
-    say(f"schema {after}" if before == after else f"schema {before or 'none'} → {after}")
+    old, new = load("towline.installation").migrate_store(_settings(config, data))
+    say(f"schema {new}" if old == new else f"schema {old or 'none'} → {new}")
 
 
 @app.command("backup")
@@ -76,8 +76,11 @@ def backup(
     """
     work = load("towline.backup").backup
     with _rows() as progress:
-        made = work(_settings(config, data), file, recipient, progress)
-    say(f"{made.rows} rows and {len(made.files) - 1} files in {file}, schema {made.schema_}")
+        manifest = work(_settings(config, data), file, recipient, progress)
+    say(
+        f"{manifest.rows} rows and {len(manifest.files) - 1} files in {file}, "
+        f"schema {manifest.schema_}"
+    )
     if not recipient:
         say(
             "the backup is not encrypted: anyone who reads it can act as this control plane; "
@@ -107,11 +110,17 @@ def restore(
     keys = load("core.age").parse_identities(read_text(identity, "--identity")) if identity else []
     work = load("towline.backup").restore
     with _rows() as progress:
-        found = work(_settings(config, data), file, keys, progress)
-    made = found.manifest
-    say(f"{made.rows} rows of {made.made:%Y-%m-%d %H:%M} UTC, {len(made.files) - 1} files")
-    say(f"audit: {found.audit_rows} rows, " + ("; ".join(found.broken) or "all hash chains intact"))
-    if found.broken:
+        archive = work(_settings(config, data), file, keys, progress)
+    manifest = archive.manifest
+    say(
+        f"{manifest.rows} rows of {manifest.made:%Y-%m-%d %H:%M} UTC, "
+        f"{len(manifest.files) - 1} files"
+    )
+    say(
+        f"audit: {archive.audit_rows} rows, "
+        + ("; ".join(archive.broken) or "all hash chains intact")
+    )
+    if archive.broken:
         raise typer.Exit(1)
 
 
@@ -175,9 +184,11 @@ def log_level(
       towline admin log-level debug --data /var/lib/towline
     """
     settings = load("towline.settings")
-    words = [known.value for known in settings.LogLevel]
-    if level not in words:
-        raise typer.BadParameter(f"unknown log level {level!r}; expected one of {', '.join(words)}")
+    levels = [choice.value for choice in settings.LogLevel]
+    if level not in levels:
+        raise typer.BadParameter(
+            f"unknown log level {level!r}; expected one of {', '.join(levels)}"
+        )
     folder = _settings(config, data).data
     load("towline.serve.log_level").request_level(folder, settings.LogLevel(level))
     say(f"log level changes to {level} within 2 s")
@@ -203,30 +214,30 @@ def support_bundle(
     """
     collect, settings = load("towline.support").write_support_bundle, _settings(config, data)
     if log is None:
-        made = collect(settings, file)
+        bundle = collect(settings, file)
     elif log == STDIN:
-        made = collect(settings, file, sys.stdin)
+        bundle = collect(settings, file, sys.stdin)
     else:
         try:
             lines = log.open(errors="replace")
         except OSError as error:
             raise Invalid(f"cannot read {log}: {error.strerror}", field="--log") from None
         with lines:
-            made = collect(settings, file, lines)
-    say(f"{', '.join(made)} in {file}; review it before you share it")
+            bundle = collect(settings, file, lines)
+    say(f"{', '.join(bundle)} in {file}; review it before you share it")
 
 
 @contextmanager
 def _rows() -> Generator[Callable[[str, int], None], None, None]:
     """Shows a row counter on one line of a terminal; prints nothing elsewhere."""
-    shown = sys.stderr.isatty()
+    is_terminal = sys.stderr.isatty()
 
     def progress(table: str, rows: int) -> None:
-        if shown:
+        if is_terminal:
             print(f"\r\x1b[K{rows:>10} rows  {table}", end="", file=sys.stderr, flush=True)
 
     yield progress
-    if shown:
+    if is_terminal:
         print("\r\x1b[K", end="", file=sys.stderr)
 
 

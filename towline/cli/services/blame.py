@@ -38,8 +38,8 @@ def blame(
       towline blame prod-eu/web Deployment/web --field /spec
     """
     api = connect(context)
-    found = operations.component_blame(api, find_object(api, service, object_name), under)
-    show(found, _FIELDS, output, "pointer")
+    rows = operations.component_blame(api, find_object(api, service, object_name), under)
+    show(rows, _FIELDS, output, "pointer")
 
 
 def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
@@ -48,19 +48,19 @@ def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
     if len(parts) not in (2, 3):
         raise Invalid(f"{object_name!r} is not kind/name or kind/namespace/name")
     id = find_service(api, service)["id"]
-    found = operations.service_objects(api, id)["components"]
-    kind, *place, name = parts
-    meant = [
+    components = operations.service_objects(api, id)["components"]
+    kind, *namespace_parts, name = parts
+    matching = [
         row
-        for row in found
+        for row in components
         if (row["kind"].lower(), row["name"]) == (kind.lower(), name)
-        and place in ([], [row["namespace"]])
+        and namespace_parts in ([], [row["namespace"]])
     ]
-    if not meant:
+    if not matching:
         raise NotFound(f"service {service} has no {object_name}")
-    if len(meant) > 1:
+    if len(matching) > 1:
         raise Invalid(f"several objects match {object_name}; use kind/namespace/name")
-    return meant[0]["id"]
+    return matching[0]["id"]
 
 
 def origin(row: ComponentBlame) -> str:

@@ -156,15 +156,15 @@ def roll_back(
       towline services rollback -l release=42 --dry-run
     """
 
-    def effect(api: GraphQLApi, found: Service) -> Effect:
+    def effect(api: GraphQLApi, service: Service) -> Effect:
         try:
-            revision = _revision(api, found, to)
+            revision = _revision(api, service, to)
         except NotFound as error:
-            return Effect(error.message.removeprefix(f"{label(found)} "), is_change=False)
-        return Effect(f"{short(found['sha'])} → {short(revision['sha'])} {revision['subject']}")
+            return Effect(error.message.removeprefix(f"{label(service)} "), is_change=False)
+        return Effect(f"{short(service['sha'])} → {short(revision['sha'])} {revision['subject']}")
 
-    def run(api: GraphQLApi, found: Service) -> Service:
-        return operations.roll_back_service(api, found["id"], _revision(api, found, to)["id"])
+    def run(api: GraphQLApi, service: Service) -> Service:
+        return operations.roll_back_service(api, service["id"], _revision(api, service, to)["id"])
 
     _change_services(context, service, selection, Change("Roll back", effect, run), output)
 
@@ -183,10 +183,10 @@ def unpin(
       towline services unpin prod-eu/web
     """
 
-    def effect(_: GraphQLApi, found: Service) -> Effect:
-        if found["pinnedSha"] is None:
+    def effect(_: GraphQLApi, service: Service) -> Effect:
+        if service["pinnedSha"] is None:
             return Effect("is not pinned", is_change=False)
-        return Effect(f"{short(found['pinnedSha'])} → newest commit of {found['follows']}")
+        return Effect(f"{short(service['pinnedSha'])} → newest commit of {service['follows']}")
 
     change = Change("Unpin", effect, lambda api, found: operations.unpin_service(api, found["id"]))
     _change_services(context, service, selection, change, output)
@@ -207,13 +207,14 @@ def _change_services(
     if selection.is_given is bool(names):
         raise Invalid("specify services by CLUSTER/NAME, or select them with -l or --cluster")
     api = connect(context)
-    found = [find_service(api, name) for name in names] if names else list(selection.find(api))
+    services = [find_service(api, name) for name in names] if names else list(selection.find(api))
     if selection.dry_run:
-        show([_planned(of, change.effect(api, of)) for of in found], _PLAN, output, "service")
-    elif names and len(found) == 1:
-        show(change.run(api, found[0]), COLUMNS, output, label)
+        show([_planned(of, change.effect(api, of)) for of in services], _PLAN, output, "service")
+    elif names and len(services) == 1:
+        show(change.run(api, services[0]), COLUMNS, output, label)
     else:
-        _run_all(api, change, found if names else _confirmed(api, change, found, selection), output)
+        selected = services if names else _confirmed(api, change, services, selection)
+        _run_all(api, change, selected, output)
 
 
 def _planned(service: Service, effect: Effect) -> Row:
@@ -259,11 +260,11 @@ def _sync_effect(_: GraphQLApi, service: Service) -> Effect:
 
 
 def _pausing(verb: str, *, paused: bool) -> Change:
-    word = "paused" if paused else "not paused"
+    state = "paused" if paused else "not paused"
 
     def effect(_: GraphQLApi, service: Service) -> Effect:
         if service["paused"] is paused:
-            return Effect(f"is {word} already", is_change=False)
+            return Effect(f"is {state} already", is_change=False)
         return Effect("takes no changes until it resumes" if paused else "follows Git again")
 
     def run(api: GraphQLApi, service: Service) -> Service:
@@ -274,14 +275,20 @@ def _pausing(verb: str, *, paused: bool) -> Change:
     return Change(verb, effect, run)
 
 
-def _revision(api: GraphQLApi, service: Service, wanted: str | None) -> Revision:
+def _revision(api: GraphQLApi, service: Service, revision_name: str | None) -> Revision:
     rows = list(operations.revisions(api, service["id"]))
-    now = service["revision"]["id"] if service["revision"] else None
-    if wanted is None:
-        earlier = [row for row in rows if row["id"] != now and row["digest"] != service["digest"]]
+    current = service["revision"]["id"] if service["revision"] else None
+    if revision_name is None:
+        earlier = [
+            row for row in rows if row["id"] != current and row["digest"] != service["digest"]
+        ]
     else:
-        earlier = [row for row in rows if row["id"] == wanted or row["sha"].startswith(wanted)]
+        earlier = [
+            row
+            for row in rows
+            if row["id"] == revision_name or row["sha"].startswith(revision_name)
+        ]
     if not earlier:
-        what = f"revision {wanted}" if wanted else "earlier revision"
-        raise NotFound(f"{label(service)} has no {what}")
+        subject = f"revision {revision_name}" if revision_name else "earlier revision"
+        raise NotFound(f"{label(service)} has no {subject}")
     return earlier[0]

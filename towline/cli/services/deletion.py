@@ -14,8 +14,8 @@ def wait_for_deletion(
     api: GraphQLApi, service: ServiceDetails, timeout: float, *, every: float = 1.0
 ) -> None:
     """Waits until a deleted service has disappeared, and says its progress. WaitTimeout."""
-    look = with_progress(lambda: _remaining(api, service), _describe_progress, say)
-    poll_until(look, lambda seen: seen is None, timeout, describe=_describe_progress, every=every)
+    read = with_progress(lambda: _remaining(api, service), _describe_progress, say)
+    poll_until(read, lambda seen: seen is None, timeout, describe=_describe_progress, every=every)
 
 
 def describe_deletion(api: GraphQLApi, service: ServiceDetails, *, keeps_objects: bool) -> str:
@@ -30,13 +30,13 @@ def _remaining(api: GraphQLApi, service: ServiceDetails) -> ServiceDetails | Non
     return found_or_none(lambda: service_by_id(api, id=service["id"]))
 
 
-def _describe_progress(seen: ServiceDetails | None) -> str:
-    if seen is None:
+def _describe_progress(service: ServiceDetails | None) -> str:
+    if service is None:
         return "  deleted"
-    left, name = count(len(seen["components"]), "object"), label(seen)
-    if silent := silent_agent(seen):
-        return f"{name} is being deleted: {silent}, and removes {left} when it connects again"
-    text = f"{name} is being deleted: its agent removes {left}"
+    remaining, name = count(len(service["components"]), "object"), label(service)
+    if silent := silent_agent(service):
+        return f"{name} is being deleted: {silent}, and removes {remaining} when it connects again"
+    text = f"{name} is being deleted: its agent removes {remaining}"
     # Other errors are those of the last sync.
-    holding = [error["message"] for error in seen["errors"] if error["source"] == "deletion"]
+    holding = [error["message"] for error in service["errors"] if error["source"] == "deletion"]
     return "; ".join([text, *holding])

@@ -66,10 +66,10 @@ def _holds(service: Service) -> Iterator[str]:
     if service["paused"]:
         yield _line(_WAITS, "paused", "no changes until `services update --resume`")
     if service["pinnedSha"] and not service["promoted"]:
-        held = short(service["pinnedSha"])
+        pinned_sha = short(service["pinnedSha"])
         behind = service["commitsBehind"]
-        late = "" if behind is None else f", {count(behind, 'commit')} behind"
-        text = f"to {held} by a rollback{late}"
+        behind_text = "" if behind is None else f", {count(behind, 'commit')} behind"
+        text = f"to {pinned_sha} by a rollback{behind_text}"
         yield _line(_WAITS, "pinned", f"{text}; `services unpin` ends it")
     if service["drifted"]:
         text = f"{drift_text(service['drifted'])}; `services history` says who"

@@ -18,12 +18,12 @@ def find_service(api: GraphQLApi, name: str) -> ServiceDetails:
     Invalid: several clusters have a service of this name.
     """
     handle, slash, rest = name.partition("/")
-    what = f"service {name}; `towline services list` shows their names, as CLUSTER/NAME"
+    subject = f"service {name}; `towline services list` shows their names, as CLUSTER/NAME"
     if slash:
-        return first_found(what, lambda: service(api, cluster=handle, name=rest))
-    same = [found for found in services(api, q=name) if found["name"] == name]
-    if len(same) > 1:
-        places = " or ".join(label(found) for found in same[:5])
-        raise Invalid(f"{len(same)} clusters have a service {name}; use {places}")
-    id = same[0]["id"] if same else name
-    return first_found(what, lambda: service(api, id=id))
+        return first_found(subject, lambda: service(api, cluster=handle, name=rest))
+    matching = [found for found in services(api, q=name) if found["name"] == name]
+    if len(matching) > 1:
+        places = " or ".join(label(found) for found in matching[:5])
+        raise Invalid(f"{len(matching)} clusters have a service {name}; use {places}")
+    id = matching[0]["id"] if matching else name
+    return first_found(subject, lambda: service(api, id=id))

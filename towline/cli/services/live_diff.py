@@ -18,9 +18,9 @@ from towline.operations import GraphQLApi
 def live_difference(api: GraphQLApi, id: str) -> ServiceDiff:
     """Compares objects that the agent reports as out of sync, field by field."""
     service = operations.synced_objects(api, id)
-    drifted = (each for each in service["components"] if not each["synced"])
-    objects = [found for each in drifted if (found := _difference(api, each))]
-    removed = sum(found["change"] == "REMOVED" for found in objects)
+    drifted = (component for component in service["components"] if not component["synced"])
+    objects = [difference for component in drifted if (difference := _difference(api, component))]
+    removed = sum(difference["change"] == "REMOVED" for difference in objects)
     return {
         "serviceId": id,
         "oldDigest": service["digest"],

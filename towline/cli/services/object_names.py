@@ -15,29 +15,29 @@ ObjectName = PendingDeletion
 T = TypeVar("T", bound=ObjectName)
 
 
-def name_of(thing: ObjectName) -> str:
+def name_of(ref: ObjectName) -> str:
     """Name of an object in the form commands accept."""
-    return "/".join(part for part in (thing["kind"], thing["namespace"], thing["name"]) if part)
+    return "/".join(part for part in (ref["kind"], ref["namespace"], ref["name"]) if part)
 
 
-def attributes_of(thing: ObjectName) -> "ObjectAttributes":
+def attributes_of(ref: ObjectName) -> "ObjectAttributes":
     """Attributes of an object for the API."""
     return {
-        "kind": thing["kind"],
-        "name": thing["name"],
-        "group": thing["group"],
-        "namespace": thing["namespace"],
+        "kind": ref["kind"],
+        "name": ref["name"],
+        "group": ref["group"],
+        "namespace": ref["namespace"],
     }
 
 
-def title_of(thing: ObjectName) -> str:
+def title_of(ref: ObjectName) -> str:
     """Name of an object for people, such as `Deployment shop/web`."""
-    return f"{thing['kind']} {'/'.join(filter(None, (thing['namespace'], thing['name'])))}"
+    return f"{ref['kind']} {'/'.join(filter(None, (ref['namespace'], ref['name'])))}"
 
 
-def kind_word(thing: ObjectName) -> str:
+def kind_word(ref: ObjectName) -> str:
     """Kind as kubectl reads it, such as `Deployment.apps`."""
-    return ".".join(filter(None, (thing["kind"], thing["group"])))
+    return ".".join(filter(None, (ref["kind"], ref["group"])))
 
 
 def parse_name(text: str) -> tuple[str, str | None, str]:
@@ -48,24 +48,24 @@ def parse_name(text: str) -> tuple[str, str | None, str]:
     return parts[0], parts[1] if len(parts) == 3 else None, parts[-1]
 
 
-def find_object(known: Sequence[T], text: str) -> T | None:
+def find_object(candidates: Sequence[T], text: str) -> T | None:
     """Finds one object by its name; the kind ignores case and may have a group: `job.batch`.
 
     Invalid: a malformed or ambiguous name.
     """
     kind, namespace, name = parse_name(text)
-    meant = [
-        thing
-        for thing in known
-        if kind.lower() in _kinds(thing)
-        and name == thing["name"]
-        and namespace in (None, thing["namespace"])
+    matching = [
+        candidate
+        for candidate in candidates
+        if kind.lower() in _kinds(candidate)
+        and name == candidate["name"]
+        and namespace in (None, candidate["namespace"])
     ]
-    if len(meant) > 1:
+    if len(matching) > 1:
         raise Invalid(f"several objects match {text}; use kind.group/namespace/name")
-    return meant[0] if meant else None
+    return matching[0] if matching else None
 
 
-def _kinds(thing: ObjectName) -> tuple[str, str]:
-    kind = thing["kind"].lower()
-    return kind, f"{kind}.{thing['group'] or ''}"
+def _kinds(ref: ObjectName) -> tuple[str, str]:
+    kind = ref["kind"].lower()
+    return kind, f"{kind}.{ref['group'] or ''}"

@@ -17,8 +17,8 @@ def select_deletions(
     """
     if not awaiting:
         raise NotFound("no deletion needs confirmation")
-    found = [_find_deletion(awaiting, text) for text in names] or list(awaiting)
-    return [deletion for place, deletion in enumerate(found) if deletion not in found[:place]]
+    selected = [_find_deletion(awaiting, name) for name in names] or list(awaiting)
+    return [deletion for index, deletion in enumerate(selected) if deletion not in selected[:index]]
 
 
 def _find_deletion(awaiting: Sequence[PendingDeletion], name: str) -> PendingDeletion:

@@ -72,10 +72,10 @@ def by_urgency(components: Iterable[ServiceDetailsComponents]) -> list[ServiceDe
 def waiting_objects(components: Iterable[ServiceDetailsComponents]) -> list[str]:
     """Describes the applied objects that are not healthy, the most urgent first."""
     return [
-        f"{found['kind']} {'/'.join(filter(None, (found['namespace'], found['name'])))}: "
-        f"{found['message'] or 'not healthy yet'}"
-        for found in by_urgency(components)
-        if found["state"] in _WAITING and not found["ownerUid"]
+        f"{row['kind']} {'/'.join(filter(None, (row['namespace'], row['name'])))}: "
+        f"{row['message'] or 'not healthy yet'}"
+        for row in by_urgency(components)
+        if row["state"] in _WAITING and not row["ownerUid"]
     ]
 
 

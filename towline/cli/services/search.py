@@ -53,12 +53,12 @@ def search(
       towline search kind:Deployment 'image:log4j<2.17'
       towline search deprecated:1.32 cluster:prod-*
     """
-    found = operations.search(connect(context), " ".join(query), first=first)
-    show([edge["node"] for edge in found["edges"]], _OBJECTS, output, "id")
-    if output.is_table and found["pageInfo"]["hasNextPage"]:
-        more = "more than " if found["totalCountKind"] == "AT_LEAST" else ""
+    page = operations.search(connect(context), " ".join(query), first=first)
+    show([edge["node"] for edge in page["edges"]], _OBJECTS, output, "id")
+    if output.is_table and page["pageInfo"]["hasNextPage"]:
+        more = "more than " if page["totalCountKind"] == "AT_LEAST" else ""
         print(
-            f"\nshowing {first} of {more}{found['totalCount']:,} results; add terms to narrow them"
+            f"\nshowing {first} of {more}{page['totalCount']:,} results; add terms to narrow them"
         )
 
 

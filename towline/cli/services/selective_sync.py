@@ -44,21 +44,23 @@ def sync_resources(
     Ends with exit code 1 if it failed or was refused. Invalid: a malformed or ambiguous name.
     """
     service = find_service(api, name)
-    objects = [_attributes(service, text) for text in resources]
-    known = {entry["id"] for entry in _results(api, service)}
+    objects = [_attributes(service, resource) for resource in resources]
+    earlier_ids = {entry["id"] for entry in _results(api, service)}
     operations.sync_service_objects(api, service["id"], objects, prune)
 
     def newest() -> LedgerEvent | None:
-        return next((entry for entry in _results(api, service) if entry["id"] not in known), None)
+        return next(
+            (entry for entry in _results(api, service) if entry["id"] not in earlier_ids), None
+        )
 
     try:
-        found = poll(newest, lambda entry: entry is not None, _ANSWER_WITHIN_S)
+        result = poll(newest, lambda entry: entry is not None, _ANSWER_WITHIN_S)
     except WaitTimeout:
         say(f"the agent has not answered yet; see: towline services history {label(service)}")
         raise typer.Exit(1) from None
-    assert found is not None
-    show(found, _RESULT, output, "id")
-    if found["detail"]["result"] != "succeeded":
+    assert result is not None
+    show(result, _RESULT, output, "id")
+    if result["detail"]["result"] != "succeeded":
         raise typer.Exit(1)
 
 
@@ -76,9 +78,9 @@ def _results(api: GraphQLApi, service: ServiceDetails) -> list[LedgerEvent]:
 
 def _attributes(service: ServiceDetails, text: str) -> "ObjectAttributes":
     """Attributes of a reported object, else of one that is not in the cluster yet."""
-    found = find_object(service["components"] or [], text)
-    if found is not None:
-        return attributes_of(found)
+    object_name = find_object(service["components"] or [], text)
+    if object_name is not None:
+        return attributes_of(object_name)
     kind, namespace, name = parse_name(text)
     kind, _, group = kind.partition(".")
     return {"kind": kind, "group": group, "namespace": namespace or "", "name": name}

@@ -44,13 +44,13 @@ def diff_service(
     if (ref and digest) or (since and not digest):
         raise Invalid("use either --ref or --digest; --since requires --digest")
     api = connect(context)
-    found = find_service(api, service)
-    id = found["id"]
+    row = find_service(api, service)
+    id = row["id"]
     if ref or digest:
         difference = operations.service_diff(api, id, ref=ref, new_digest=digest, old_digest=since)
     else:
         difference = live_difference(api, id)
-        for doubt in _doubts(found):
+        for doubt in _doubts(row):
             say(doubt)
     if output.is_table:
         print(*lines(difference), sep="\n")
@@ -80,19 +80,19 @@ def lines(difference: ServiceDiff) -> Iterator[str]:
         "changed": difference["changed"],
     }
     sums = ", ".join(f"{count} {name}" for name, count in counts.items())
-    at = f" at {short(difference['sha'])}" if difference["sha"] else ""
-    yield f"{sums}{at}"
+    commit_text = f" at {short(difference['sha'])}" if difference["sha"] else ""
+    yield f"{sums}{commit_text}"
     for changed in difference["objects"]:
         sign, paint = _SIGNS[changed["change"]]
-        place = f"{changed['namespace']}/" if changed["namespace"] else ""
-        yield colour(f"{sign} {changed['kind']} {place}{changed['name']}", paint)
+        namespace_prefix = f"{changed['namespace']}/" if changed["namespace"] else ""
+        yield colour(f"{sign} {changed['kind']} {namespace_prefix}{changed['name']}", paint)
         for field in changed["fields"]:
             yield escape_controls(f"    {field['pointer'] or '/'}: {_sides(field)}")
         if changed["more"]:
             yield f"    and {changed['more']} more"
-    shown = len(difference["objects"])
-    if (left := sum(counts.values()) - shown) > 0:
-        yield f"and {left} more objects"
+    listed = len(difference["objects"])
+    if (omitted := sum(counts.values()) - listed) > 0:
+        yield f"and {omitted} more objects"
 
 
 def _sides(field: ServiceDiffObjectsFields) -> str:

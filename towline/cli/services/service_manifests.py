@@ -36,10 +36,10 @@ def show_manifests(
     """
     api = connect(context)
     dump = load("yaml").safe_dump
-    found = find_service(api, service)
-    if found["digest"] is None and not (ref or digest):
-        raise NotFound(_not_rendered(found))
-    objects = _objects(api, found["id"], ref, digest)
+    row = find_service(api, service)
+    if row["digest"] is None and not (ref or digest):
+        raise NotFound(_not_rendered(row))
+    objects = _objects(api, row["id"], ref, digest)
     for number, manifest in enumerate(objects):
         sys.stdout.write("---\n" if number else "")
         sys.stdout.write(escape_controls(dump(manifest, sort_keys=False, allow_unicode=True)))
@@ -57,10 +57,12 @@ def _objects(
     api: GraphQLApi, id: str, ref: str | None, digest: str | None
 ) -> list[dict[str, object]]:
     """All objects of one bundle, page by page."""
-    found = operations.service_manifests(api, id, ref=ref, digest=digest)
-    objects = list(found["objects"])
-    while found["objects"] and len(objects) < found["count"]:
-        found = operations.service_manifests(api, id, digest=found["digest"], skip=len(objects))
-        objects += found["objects"]
-    say(f"# {count(len(objects), 'object')}, {short(found['digest'])}")
+    rendered = operations.service_manifests(api, id, ref=ref, digest=digest)
+    objects = list(rendered["objects"])
+    while rendered["objects"] and len(objects) < rendered["count"]:
+        rendered = operations.service_manifests(
+            api, id, digest=rendered["digest"], skip=len(objects)
+        )
+        objects += rendered["objects"]
+    say(f"# {count(len(objects), 'object')}, {short(rendered['digest'])}")
     return objects

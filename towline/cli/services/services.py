@@ -105,19 +105,19 @@ def list_services(
     api = connect(context)
     # A table of 3,000 services needs half of the time with only the fields of its columns, and
     # large pages.
-    given = {
+    filters = {
         "q": query,
         "clusterId": find_cluster_id(api, cluster),
         "labels": selector,
         "status": PROBLEMS if problems else fields_of(field_selector, ("status",)).get("status"),
     }
-    options = {name: value for name, value in given.items() if value is not None}
-    given = {**filter_of_view(api, view), **options}
+    options = {name: value for name, value in filters.items() if value is not None}
+    filters = {**filter_of_view(api, view), **options}
     if output in (Format.TABLE, Format.NAME):
-        found = pages(api, operations.SERVICE_ROWS, LARGE_PAGE, **given)
-        show(found, ROW_COLUMNS, output, label)
+        rows = pages(api, operations.SERVICE_ROWS, LARGE_PAGE, **filters)
+        show(rows, ROW_COLUMNS, output, label)
     else:
-        show(pages(api, operations.SERVICES, **given), COLUMNS, output, label)
+        show(pages(api, operations.SERVICES, **filters), COLUMNS, output, label)
 
 
 @app.command("get")
@@ -128,11 +128,11 @@ def get_service(context: typer.Context, service: Name, output: Output = Format.T
     Example:
       towline services get prod-eu/web
     """
-    found = find_service(connect(context), service)
-    show(found, COLUMNS, output, label)
-    if output.is_table and found["components"]:
+    row = find_service(connect(context), service)
+    show(row, COLUMNS, output, label)
+    if output.is_table and row["components"]:
         print()
-        show(by_urgency(found["components"]), COMPONENTS, output, "name")
+        show(by_urgency(row["components"]), COMPONENTS, output, "name")
 
 
 class NewServiceOptions(OptionGroup):
@@ -212,8 +212,8 @@ class NewServiceOptions(OptionGroup):
         """Reports whether the source is a chart. Raises Invalid unless there is one source."""
         chart, folder = (self.chart, self.chart_repo), (self.repo, self.folder)
         is_chart, is_folder = None not in chart, None not in folder
-        more = folder if is_chart else (*chart, self.chart_version)
-        if not (is_chart or is_folder) or any(option is not None for option in more):
+        other_options = folder if is_chart else (*chart, self.chart_version)
+        if not (is_chart or is_folder) or any(option is not None for option in other_options):
             raise Invalid("give either --repo and --folder, or --chart and --chart-repo")
         return is_chart
 
@@ -248,13 +248,13 @@ def create_service(
     if options.repo is not None:
         # Last, because an error above would leave a repository that nobody uses.
         attributes["repositoryId"] = find_or_add_repository(api, options.repo)
-    made = operations.create_service(api, attributes, cluster_id=cluster_id)
+    created = operations.create_service(api, attributes, cluster_id=cluster_id)
     if wait:
-        found = wait_for_service(api, label(made), WantedState(), limit, is_new=True)
-        show(found, COLUMNS, output, label)
+        row = wait_for_service(api, label(created), WantedState(), limit, is_new=True)
+        show(row, COLUMNS, output, label)
     else:
-        show(made, COLUMNS, output, label)
-        say(f"follow it with: towline services wait {label(made)}")
+        show(created, COLUMNS, output, label)
+        say(f"follow it with: towline services wait {label(created)}")
 
 
 class ServiceOptions(OptionGroup):
@@ -318,8 +318,8 @@ class ServiceOptions(OptionGroup):
         if self.kustomize:
             attributes["kustomize"] = {"path": self.kustomize}
         if self.setting:
-            before = {entry["name"]: entry["value"] for entry in service["configuration"]}
-            values = before | parse_pairs(self.setting, "--set")
+            old_values = {entry["name"]: entry["value"] for entry in service["configuration"]}
+            values = old_values | parse_pairs(self.setting, "--set")
             attributes["configuration"] = configuration_of(values)
         return attributes
 
@@ -341,12 +341,12 @@ def update_service(
       towline services update dev/web --ref release-2
     """
     api = connect(context)
-    found = find_service(api, service)
-    attributes = options.attributes(found)
+    row = find_service(api, service)
+    attributes = options.attributes(row)
     if not attributes:
         raise Invalid("nothing to update; give at least one option, see --help")
-    show(operations.update_service(api, found["id"], attributes), COLUMNS, output, label)
-    warn_of_managers(api, "Service", label(found), options.changed)
+    show(operations.update_service(api, row["id"], attributes), COLUMNS, output, label)
+    warn_of_managers(api, "Service", label(row), options.changed)
 
 
 @app.command("delete")
@@ -374,12 +374,12 @@ def delete_service(
     confirm_deletion(
         f"service {service}", yes=yes, along=lambda: () if detach else _objects(api, service)
     )
-    found = find_service(api, service)
+    row = find_service(api, service)
     delete = operations.detach_service if detach else operations.delete_service
-    show(delete(api, found["id"]), COLUMNS, output, label)
+    show(delete(api, row["id"]), COLUMNS, output, label)
     if wait:
-        wait_for_deletion(api, found, limit)
-    say(describe_deletion(api, found, keeps_objects=detach))
+        wait_for_deletion(api, row, limit)
+    say(describe_deletion(api, row, keeps_objects=detach))
 
 
 def _objects(api: GraphQLApi, service: str) -> list[str]:
@@ -428,8 +428,8 @@ def show_history(context: typer.Context, service: Name, output: Output = Format.
       towline services history prod-eu/web
     """
     api = connect(context)
-    found = find_service(api, service)
-    show(operations.ledger(api, service_id=found["id"], first=100), _HISTORY, output, "id")
+    row = find_service(api, service)
+    show(operations.ledger(api, service_id=row["id"], first=100), _HISTORY, output, "id")
 
 
 app.command("sync")(sync)

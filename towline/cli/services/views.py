@@ -24,12 +24,12 @@ def state_of(word: str) -> str:
 
 def filter_of_view(api: GraphQLApi, name: str | None) -> dict[str, object]:
     """Returns the variables of a list of services for a saved view."""
-    words, values = conditions_of_view(api, "services", name, _CONDITIONS)
-    first = {condition: given[0] for condition, given in values.items() if given}
+    conditions, values = conditions_of_view(api, "services", name, _CONDITIONS)
+    first = {condition: options[0] for condition, options in values.items() if options}
     repository = first.get("repository")
     states = values.get("status") or [state_of(word) for word in values.get("state", ())]
     return {
-        "q": words or None,
+        "q": conditions or None,
         "clusterId": find_cluster_id(api, first.get("cluster")),
         "projectId": find_project_id(api, first.get("project")),
         "repositoryId": find_folder_repository(api, repository) if repository else None,

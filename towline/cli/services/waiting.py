@@ -36,9 +36,9 @@ def timeout_of(timeout: str | None, *, wait: bool) -> int:
 
 def status_of(text: str) -> str:
     """Returns a status to wait for. Raises Invalid for one that no service has."""
-    status, known = text.upper(), (*FINE, *PROBLEMS)
-    if status not in known:
-        raise Invalid(f"{status!r} is not a status; use {', '.join(known)}", field="--for")
+    status, statuses = text.upper(), (*FINE, *PROBLEMS)
+    if status not in statuses:
+        raise Invalid(f"{status!r} is not a status; use {', '.join(statuses)}", field="--for")
     return status
 
 
@@ -93,25 +93,25 @@ def wait_for_service(
     ServiceFailed: it failed at the wanted commit, and a retry cannot help. WaitTimeout.
     """
     say(f"waiting for {name} to be {wanted}")
-    before, started = None if is_new else find_service(api, name), time.monotonic()
-    if before is not None and wanted.sha:
-        wanted = _with_digest(api, before, wanted, wanted.sha)
+    previous, started = None if is_new else find_service(api, name), time.monotonic()
+    if previous is not None and wanted.sha:
+        wanted = _with_digest(api, previous, wanted, wanted.sha)
 
     def done(seen: ServiceDetails) -> bool:
         if wanted.is_reached(seen):
             return True
-        is_old = before is not None and _judged(before) == _judged(seen)
+        is_old = previous is not None and _judged(previous) == _judged(seen)
         if is_old and time.monotonic() - started < settle:
             return False
         if failure := _lasting_failure(api, seen, wanted):
             raise ServiceFailed(_failed(seen, failure))
         return False
 
-    look = with_progress(
+    read = with_progress(
         lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say
     )
     return poll_until(
-        look, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
+        read, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
     )
 
 
@@ -128,13 +128,13 @@ def _with_digest(
     if wanted.has_commit(service) or service["digest"] is None:
         return wanted
     try:
-        found = service_manifests(api, service["id"], ref=sha, skip=_NO_OBJECTS)
+        manifests = service_manifests(api, service["id"], ref=sha, skip=_NO_OBJECTS)
     except TowlineError:
         return wanted  # Not pushed yet, or it does not render: the wait shows the reason.
-    if found["digest"] != service["digest"]:
+    if manifests["digest"] != service["digest"]:
         return wanted
     say(f"  {short(sha)} changes nothing of {label(service)}")
-    return replace(wanted, digest=found["digest"])
+    return replace(wanted, digest=manifests["digest"])
 
 
 def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
@@ -142,8 +142,8 @@ def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedSta
     if service["status"] != "FAILED" or wanted.status == "FAILED":
         return ""
     lasting = (error for error in service["errors"] if error["lasting"])
-    found = (error for error in lasting if _is_about(api, service, error, wanted))
-    return next((error["message"] for error in found), "")
+    failures = (error for error in lasting if _is_about(api, service, error, wanted))
+    return next((error["message"] for error in failures), "")
 
 
 def _is_about(
@@ -181,13 +181,13 @@ def _progress(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> 
 
 
 def _standing(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
-    found, commit = service["status"], short(service["sha"]) or "no commit"
+    status, commit = service["status"], short(service["sha"]) or "no commit"
     if not wanted.has_commit(service):
         text = f"{label(service)} is at {commit}; {_not_there(api, service, wanted)}"
     else:
-        other = f", not {wanted.status}," if found != wanted.status else ""
+        other = f", not {wanted.status}," if status != wanted.status else ""
         problem = first_problem(service)
-        text = f"{label(service)} is {found}{other} at {commit}{problem and f': {problem}'}"
+        text = f"{label(service)} is {status}{other} at {commit}{problem and f': {problem}'}"
     silent = silent_agent(service)
     return f"{text}; {silent}" if silent else text
 
@@ -209,8 +209,8 @@ def _obstacle(api: GraphQLApi, service: ServiceDetails) -> str:
     if service["paused"]:
         return "the service is paused"
     if service["promoted"]:
-        why = f"`towline services why {label(service)}` shows the gate"
-        return f"its pipeline has not released it; {why}"
+        hint = f"`towline services why {label(service)}` shows the gate"
+        return f"its pipeline has not released it; {hint}"
     if service["pinnedSha"]:
         return f"a rollback keeps the service at {short(service['pinnedSha'])}"
     return f"the newest commit of {service['follows']} seen for it is {short(service['sha'])}"
