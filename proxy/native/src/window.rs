@@ -8,6 +8,8 @@ pub const FIRST: u64 = 512 << 10;
 const PARTS: u64 = 4;
 /// A sender that has sent no more than this can have no grant yet.
 pub const UNANSWERED: u64 = FIRST / PARTS / 2;
+/// Bytes in a millisecond on the fastest line that a window is made for: 1 GB in a second.
+const FASTEST: u64 = 1_000_000;
 
 /// The sender has sent more than it was granted.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,11 +90,13 @@ impl Window {
         if self.written > FIRST {
             self.need = ((self.size as f64 * part) as u64).min(self.largest);
         }
+        let on_the_line = conditions.round_trip.as_micros() as u64 * FASTEST / 1000;
+        let largest = on_the_line.clamp(FIRST, self.largest);
         if conditions.is_tight || span > 6 * conditions.round_trip {
             self.size = (self.size / 2).max(FIRST);
-        } else if self.size < self.largest && span <= enough {
-            let doubled = (2 * self.size).min(self.largest);
-            let usual = conditions.usual.clamp(doubled, self.largest);
+        } else if self.size < largest && span <= enough {
+            let doubled = (2 * self.size).min(largest);
+            let usual = conditions.usual.clamp(doubled, largest);
             let larger = [usual, doubled].into_iter().find(|size| extend(size - self.size));
             self.size = larger.unwrap_or(self.size);
         }
@@ -232,7 +236,9 @@ mod tests {
     #[test]
     fn a_line_without_delay_and_occupied_memory_keep_the_window_small() {
         let mut line = Line { round_trip: TICK, rate: 1 << 30, reader: 1 << 30, burst: 0 };
-        assert!(simulate(&line, 2, (0, false)).largest <= 4 * FIRST);
+        assert_eq!(simulate(&line, 2, (LARGEST, false)).largest, FIRST);
+        line.round_trip = milliseconds(2);
+        assert_eq!(simulate(&line, 2, (LARGEST, false)).largest, 2 * FASTEST);
         line.round_trip = milliseconds(100);
         assert_eq!(simulate(&line, 2, (LARGEST, true)).largest, FIRST);
     }
