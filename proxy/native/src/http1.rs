@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::AsyncWriteExt;
@@ -113,7 +113,7 @@ impl<S: Socket> User<S> {
     async fn serve_entered(&mut self, entered: &mut Entered) -> Served {
         let request = entered.request.clone();
         let mut answer = Answer {
-            stalled: self.hub.settings.stalled,
+            hub: &self.hub,
             socket: &mut self.socket,
             received: &mut self.received,
             observer: ResponseObserver::new(request.verdict.head_request),
@@ -122,7 +122,8 @@ impl<S: Socket> User<S> {
         };
         let asked = Asked::repeated(&self.hub, &request);
         let result = exchange(asked, &request.flow, &mut answer).await;
-        let (begun, keep_alive) = (answer.begun, answer.observer.keep_alive);
+        let begun = answer.begun;
+        let keep_alive = answer.observer.keep_alive && !answer.closes;
         let status = answer.observer.status.unwrap_or(0);
         match result {
             Ok(_) => {
@@ -157,7 +158,7 @@ impl<S: Socket> User<S> {
         let (asked, observer) = (spliced.order.take(), spliced.order.observer());
         let flow = spliced.flow.clone();
         let mut answer = Answer {
-            stalled: self.hub.settings.stalled,
+            hub: &self.hub,
             observer,
             socket: &mut self.socket,
             received: &mut self.received,
@@ -167,12 +168,12 @@ impl<S: Socket> User<S> {
         let python = &mut self.python;
         let mut user = HandedOver { user: &mut answer, spliced: &mut spliced, python };
         let result = exchange(asked, &flow, &mut user).await;
-        let (begun, observer) = (answer.begun, answer.observer);
+        let (begun, closes, observer) = (answer.begun, answer.closes, answer.observer);
         let result = match result {
             Ok(channel) if observer.upgraded => self.splice_raw(channel, &flow).await,
             result => result.map(drop),
         };
-        let keep_alive = observer.keep_alive && spliced.order.keep_alive;
+        let keep_alive = observer.keep_alive && spliced.order.keep_alive && !closes;
         self.end_spliced(spliced, result, begun, keep_alive).await
     }
 
@@ -376,11 +377,12 @@ fn with_close(data: Bytes) -> Bytes {
 
 /// The response to one request.
 struct Answer<'a, S> {
-    stalled: Duration,
+    hub: &'a HubState,
     socket: &'a mut S,
     received: &'a mut BytesMut,
     observer: ResponseObserver,
-    /// The connection ends after the response, unless it is an upgrade.
+    /// The connection ends after the response, unless it is an upgrade. It also does if the hub
+    /// drains when the response begins.
     closes: bool,
     begun: bool,
 }
@@ -401,6 +403,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
         if !ready.is_empty() {
             // Heads before the final one are passed on, but begin no response.
             if self.observer.status.is_some() && !self.begun {
+                self.closes |= *self.hub.draining.borrow();
                 if self.closes && !self.observer.upgraded {
                     ready = with_close(ready);
                 }
@@ -412,7 +415,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
                 self.socket.write_all(&ready).await?;
                 self.socket.flush().await
             };
-            if !matches!(timeout(self.stalled, writing).await, Ok(Ok(()))) {
+            if !matches!(timeout(self.hub.settings.stalled, writing).await, Ok(Ok(()))) {
                 self.socket.reset_on_close();
                 return Err(Stop::UserLeft);
             }
@@ -443,19 +446,21 @@ mod tests {
     use crate::tcp::{Tcp, pair};
     use tokio::io::AsyncReadExt;
 
-    const SECOND: Duration = Duration::from_secs(1);
     const EARLY: &str = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n";
     const REFUSED: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
     const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\nraw";
 
     /// What a user gets of a response that arrives in these pieces, and the bytes that count.
-    async fn passed_on(pieces: Vec<&[u8]>, closes: bool) -> (String, u64) {
+    async fn passed_on(pieces: Vec<&[u8]>, closes: bool, drains: bool) -> (String, u64) {
         let (near, mut far) = pair().await;
+        let hub = HubState::for_tests("".as_ref());
+        hub.draining.send_replace(drains);
         let (mut socket, mut received) = (Tcp::new(near), BytesMut::new());
+        let is_upgrade = closes || drains;
         let observer =
-            if closes { ResponseObserver::of_upgrade() } else { ResponseObserver::new(false) };
+            if is_upgrade { ResponseObserver::of_upgrade() } else { ResponseObserver::new(false) };
         let mut answer = Answer {
-            stalled: SECOND,
+            hub: &hub,
             socket: &mut socket,
             received: &mut received,
             observer,
@@ -492,7 +497,9 @@ mod tests {
                 let limit = if turn == 0 { text.len() + 1 } else { 2 + random.below(text.len()) };
                 let pieces = random.cut(text.as_bytes(), limit);
                 let size = expected.len() as u64;
-                assert_eq!(passed_on(pieces, closes).await, (expected.clone(), size));
+                let drains = closes && turn % 2 == 1;
+                let passed = passed_on(pieces, closes != drains, drains).await;
+                assert_eq!(passed, (expected.clone(), size));
             }
         }
     }
