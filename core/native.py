@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 8
+INTERFACE = 9
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes, bool]
@@ -49,6 +49,10 @@ class NativeHub(Protocol):
         ...
 
     def link_is_open(self, link: int) -> bool: ...
+
+    def link_round_trip(self, link: int) -> float:
+        """Measured round trip of a data link in seconds; 0: unknown, or the link is not open."""
+        ...
 
     def close_link(self, link: int) -> None: ...
 

@@ -47,14 +47,14 @@ class PassedTransport(ForwardedTransport):
 
 class PassedConnection(asyncio.Protocol):
     """Reads the preface of a connection, then gives its bytes to a `UserConnection`.
-    `on_idle` is called when the user's connection expects a request.
+    `learn` is called after each request, and when one was handed over.
     """
 
     __slots__ = (
         "_bytes_read",
         "_hub",
+        "_learn",
         "_lower_transport",
-        "_on_idle",
         "_preface",
         "_splices",
         "_transport",
@@ -65,10 +65,10 @@ class PassedConnection(asyncio.Protocol):
         self,
         hub: NativeHub,
         user: UserConnection,
-        on_idle: Callable[[UserConnection], None],
+        learn: Callable[[UserConnection], None],
         splices: SplicedRequests,
     ) -> None:
-        self._hub, self._user, self._on_idle = hub, user, on_idle
+        self._hub, self._user, self._learn = hub, user, learn
         self._splices = splices
         self._lower_transport: asyncio.Transport
         self._transport: PassedTransport | None = None
@@ -117,10 +117,14 @@ class PassedConnection(asyncio.Protocol):
         if transport is None:
             return False
         position = ConnectionPosition(transport.number, self._bytes_read, transport.bytes_written)
-        return self._splices.hand_over(position, request, message)
+        is_handed_over = self._splices.hand_over(position, request, message)
+        if is_handed_over:
+            # This connection sees no end of the request.
+            self._learn(self._user)
+        return is_handed_over
 
     def _report_idle(self) -> None:
         transport = self._transport
         if transport is not None and self._user.is_idle:
-            self._on_idle(self._user)
+            self._learn(self._user)
             self._hub.rest(transport.number, self._bytes_read, transport.bytes_written)

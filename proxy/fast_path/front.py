@@ -126,7 +126,7 @@ def make_passed_class(
     user_class: type[UserConnection],
 ) -> type[asyncio.Protocol]:
     """The protocol class to give to `uvicorn.Config(http=...)` for the backend."""
-    on_idle = repeats.on_idle
+    learn = repeats.learn
 
     class PassedProtocol(PassedConnection):
         __slots__ = ()
@@ -139,6 +139,6 @@ def make_passed_class(
             _loop: asyncio.AbstractEventLoop | None = None,
         ) -> None:
             user = user_class(config, server_state, app_state, _loop)  # ty: ignore
-            super().__init__(hub, user, on_idle, splices)
+            super().__init__(hub, user, learn, splices)
 
     return PassedProtocol

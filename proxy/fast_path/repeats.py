@@ -141,8 +141,8 @@ class RepeatedReads:
         self._requested_ends[number] = reason
         HubRequest(self._hub, number).end(encode(response, close=True))
 
-    def on_idle(self, user: UserConnection) -> None:
-        """Handles the end of a request: the next one with the same head may be served natively."""
+    def learn(self, user: UserConnection) -> None:
+        """Teaches the hub the decision on the last request of a connection, if it is a read."""
         last = user.last_request
         if last is None or not _is_plain_read(last[1]):
             return

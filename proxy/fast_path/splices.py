@@ -14,6 +14,8 @@ from proxy.gateway.forward.splice import SpliceEnd
 from proxy.tunnel.data_links import DataLinks
 
 REPORTS_AT_ONCE = 200
+# Round trip of a line within one data center.
+NEAR_SECONDS = 0.005
 _DECLINED, _LOST, _BEGUN = 5, 6, 7
 
 
@@ -68,7 +70,8 @@ class SplicedRequests:
         agent = authorized.agent
         link = self._links.find_or_offer(agent) if agent.features & FEATURE_SPLICE else 0
         head_parts = message.split_at_audit_id() if link else None
-        if head_parts is None:
+        is_read = not message.flags & FLAG_UPGRADE
+        if head_parts is None or is_read and self._compression_helps(request, link):
             return False
         number = self._hub.splice(
             position.connection,
@@ -87,6 +90,15 @@ class SplicedRequests:
         self._requests[number], self._messages[number] = request, message
         request.splice = HubRequest(self._hub, number)
         return True
+
+    def _compression_helps(self, request: ProxiedRequest, link: int) -> bool:
+        """Reports whether a read may need the compression of the control link: the API server does
+        not compress its response, and a far line is likely to be a slow one.
+        """
+        attributes = request.record.attributes
+        streams = attributes is not None and attributes.long_running
+        is_near = 0 < self._hub.link_round_trip(link) < NEAR_SECONDS
+        return not (streams or request.accepts_gzip or is_near)
 
     def take_reports(self) -> None:
         """Handles the reports about requests."""
@@ -113,10 +125,10 @@ class SplicedRequests:
 
 
 def _can_move(request: ProxiedRequest, message: Open) -> bool:
-    """Reports whether native code can serve a request: a long-running one without content, or an
-    upgrade that is not recorded.
+    """Reports whether native code can serve a request: a read without content, or an upgrade that
+    is not recorded.
     """
     attributes, flags = request.record.attributes, message.flags & ~FLAG_HEAD
     if flags == FLAG_UPGRADE:
         return not request.record.recorded
-    return attributes is not None and attributes.long_running and flags == FLAG_NOBODY
+    return attributes is not None and not attributes.writes and flags == FLAG_NOBODY

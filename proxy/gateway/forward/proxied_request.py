@@ -98,6 +98,7 @@ class ProxiedRequest:
         "_stream",
         "_unacknowledged",
         "_upgrades",
+        "accepts_gzip",
         "authorized",
         "detached",
         "entered",
@@ -123,6 +124,7 @@ class ProxiedRequest:
         # Not the head itself: a watch would keep it for hours.
         self._keep_alive, self._upgrades = head.keep_alive, head.upgrade is not None
         self._has_expect, self._accept_values = bool(head.values(b"expect")), head.values(b"accept")
+        self.accepts_gzip = any(b"gzip" in value for value in head.values(b"accept-encoding"))
         self._head_request = head.method == b"HEAD"
         self._body = body_of(head)
         self._observer = ResponseObserver(head_request=self._head_request, upgrade=self._upgrades)

@@ -29,7 +29,7 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 9;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -137,6 +137,11 @@ impl NativeHub {
 
     fn link_is_open(&self, link: u64) -> bool {
         self.state.links.find(link).is_some()
+    }
+
+    fn link_round_trip(&self, link: u64) -> f64 {
+        let link = self.state.links.find(link);
+        link.map_or(0.0, |link| link.windows.round_trip().as_secs_f64())
     }
 
     fn close_link(&self, link: u64) {

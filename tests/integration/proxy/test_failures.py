@@ -118,7 +118,7 @@ async def test_an_agent_that_dies_before_the_response_yields_502(
         await asyncio.sleep(60)
 
     recorder.script = silence
-    user.writer.write(request())
+    user.writer.write(request(b"DELETE"))
     await eventually(lambda: recorder.heads)
     stack.proxy.tunnels.stop()
     status, _, body = await user.answer()
@@ -380,6 +380,7 @@ async def test_drain_lets_requests_end(authority: TestAuthority) -> None:
             with pytest.raises(ConnectionResetError):
                 await endless.rest()
             await draining
+        await eventually(lambda: len(stack.installation.closed_rows) == 2)
         reasons = {row.reason for row in stack.installation.closed_rows}
         assert reasons == {EndReason.DONE, EndReason.DRAINED}
 

@@ -168,6 +168,8 @@ async def test_an_agent_that_is_cancelled_again_while_it_ends_leaves_no_connecti
         agent = await stack.connect(server.upstream)
         await eventually(lambda: has_data_link(stack))
         await learn(stack, user)
+        # Python serves a write.
+        assert (await user.ask(request(b"DELETE")))[0] == 200
         assert server.open == 2
         agent.cancel()
         for _ in range(turns):

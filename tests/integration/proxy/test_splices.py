@@ -106,6 +106,26 @@ async def test_a_watch_that_the_api_server_ends_leaves_the_connection_to_the_nex
     assert (await user.ask(request()))[::2] == (200, b"ok")
 
 
+async def test_a_first_read_is_moved_and_the_next_one_needs_no_python(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Each has its row, whichever way its bytes go."""
+    recorder.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlarge"
+    gzip = b"Accept-Encoding: gzip"
+    for limit in range(1, 4):
+        for _ in range(2):
+            read = request(b"GET", b"/api/v1/pods?limit=%d" % limit, gzip)
+            assert (await user.ask(read))[::2] == (200, b"large")
+    await eventually(lambda: moved(stack) == 3 * is_native())
+    if stack.proxy.front is not None:
+        repeats = stack.proxy.front.repeats
+        await eventually(lambda: repeats.served == 3)
+    await eventually(lambda: len(stack.installation.closed_rows) == 6)
+    rows = stack.installation.closed_rows
+    assert {(row.status, row.reason, row.refused) for row in rows} == {(200, EndReason.DONE, False)}
+    assert (len({row.id for row in rows}), len({row.bytes_out for row in rows})) == (6, 1)
+
+
 @pytest.mark.parametrize("how", ["revoked", "ended", "forbidden"])
 async def test_a_watch_that_is_ended_is_reset(
     stack: Stack, events: Events, user: User, how: str

@@ -105,7 +105,8 @@ async def test_an_idle_connection_ends_though_its_user_read_slowly(
         idle_reader(stack) as user,
     ):
         server.answer = answering(HUGE)
-        user.writer.write(request())
+        # Python serves a write.
+        user.writer.write(request(b"DELETE"))
         await eventually(lambda: stack.proxy.gateway.connections and connection(stack).write_paused)
         await asyncio.sleep(1.5)
         read_on(user)

@@ -75,7 +75,7 @@ class Stand:
         await self.office.authorization.identify(ANN_TOKEN, "here")
         await self.office.authorization.admit(ANN, "dev", PODS, [])
         asked = LastRequest((HEAD, request()))
-        self.repeats.on_idle(cast(UserConnection, asked))
+        self.repeats.learn(cast(UserConnection, asked))
 
     def use(self, verdict: int) -> None:
         """A request that the hub has served."""
