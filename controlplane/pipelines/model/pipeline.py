@@ -172,18 +172,21 @@ def validate(pipeline: Pipeline) -> Pipeline:
     _check_name(pipeline.name, "name")
     check_count(len(pipeline.stages), "stages", MAX_STAGES, least=1)
     check_count(len(pipeline.edges), "edges", MAX_EDGES)
-    check_unique((stage.id for stage in pipeline.stages), "stages", "stage id")
+    # Parts of one name get one id: the name tells a user more.
     check_unique((stage.name for stage in pipeline.stages), "stages", "stage name")
-    check_unique((edge.id for edge in pipeline.edges), "edges", "edge id")
+    check_unique((stage.id for stage in pipeline.stages), "stages", "stage id")
     for number, stage in enumerate(pipeline.stages):
         _check_stage(stage, f"stages[{number}]")
     services = (service for stage in pipeline.stages for service in stage.services)
     check_unique(services, "stages", "service")
     for number, edge in enumerate(pipeline.edges):
         _check_edge(pipeline, edge, f"edges[{number}]")
+    names = {stage.id: stage.name for stage in pipeline.stages}
+    edges = (f"{names[edge.source]} → {names[edge.target]}" for edge in pipeline.edges)
+    check_unique(edges, "edges", "edge")
+    check_unique((edge.id for edge in pipeline.edges), "edges", "edge id")
     gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
     check_unique((*gates, *pipeline.workflow), "edges", "gate id")
-    check_unique((f"{e.source} → {e.target}" for e in pipeline.edges), "edges", "edge")
     _check_single_first(pipeline)
     _check_first(pipeline.first)
     _check_jobs(pipeline)

@@ -90,9 +90,7 @@ class Rollout:
         check_count(len(self.canaries), f"{field}.canaries", MAX_NAMES)
         check_count(len(self.groups), f"{field}.groups", MAX_NAMES)
         if self.strategy is Strategy.ROLLING and not self.max_unavailable:
-            raise Invalid(
-                "ROLLING needs maxUnavailable or maxPerGroup", field=f"{field}.maxUnavailable"
-            )
+            raise Invalid("ROLLING needs maxUnavailable", field=f"{field}.maxUnavailable")
         if self.strategy is Strategy.CANARY and not (self.canaries or self.canary_count):
             raise Invalid("CANARY needs canaries or canaryCount", field=f"{field}.canaries")
         if self.strategy is Strategy.WAVES and not (self.groups or self.wave_size):

@@ -292,7 +292,8 @@ class Pipelines:
         """Pauses a pipeline: no release enters a stage until `resume`."""
         view = await self.get(actor, id)
         require(actor, Verb.PAUSE, view.row.target)
-        return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
+        event = ev.Paused(actor.email, reason[:1000])
+        return await self.decide(actor, "pausePipeline", view, event)
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
         """Resumes a paused pipeline."""

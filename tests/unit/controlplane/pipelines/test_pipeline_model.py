@@ -74,7 +74,7 @@ BAD = {
         "edges: duplicate edge dev → prod",
     ),
     "two edges of one id": (
-        replace(GOOD, edges=(edge("dev prod"), edge("dev prod"))),
+        replace(GOOD, edges=(edge("dev prod"), replace(edge("prod dev"), id=EdgeId("dev prod")))),
         "edges: duplicate edge id dev prod",
     ),
     "two gates of one name": (
