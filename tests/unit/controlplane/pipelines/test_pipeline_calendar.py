@@ -92,20 +92,80 @@ def test_a_window_that_never_opens_says_so() -> None:
     assert Calendar().next_change(at("2026-02-01T00:00")) is None
 
 
+JANUARY, MARCH = at("2026-01-01T00:00"), at("2026-03-01T00:00")
+NAIVE = datetime(2026, 1, 2)
+
+
 @pytest.mark.parametrize(
-    "calendar",
+    ("calendar", "field"),
     [
-        Calendar("Mars/Olympus"),
-        Calendar("../../etc/passwd"),
-        Calendar(hours=(OpeningHours((7,)),)),
-        Calendar(hours=(OpeningHours(()),)),
-        Calendar(freezes=(FreezePeriod(datetime(2026, 1, 2), datetime(2026, 1, 3)),)),
-        Calendar(freezes=(FreezePeriod(at("2026-01-02T00:00"), at("2026-01-01T00:00")),)),
+        (Calendar("Mars/Olympus"), "zone"),
+        (Calendar("../../etc/passwd"), "zone"),
+        (Calendar(hours=(OpeningHours((7,)),)), "hours"),
+        (Calendar(hours=(OpeningHours((0, -1)),)), "hours"),
+        (Calendar(hours=(OpeningHours((0, 7)),)), "hours"),
+        (Calendar(hours=(OpeningHours(()),)), "hours"),
+        (Calendar(hours=(OpeningHours((0,)),) * 51), "hours"),
+        (Calendar(holidays=(date(2026, 1, 1),) * 1_001), "holidays"),
+        (Calendar(freezes=(FreezePeriod(NAIVE, MARCH),)), "freezes"),
+        (Calendar(freezes=(FreezePeriod(JANUARY, datetime(2026, 2, 1)),)), "freezes"),
+        (Calendar(freezes=(FreezePeriod(MARCH, JANUARY),)), "freezes"),
+        (Calendar(freezes=(FreezePeriod(JANUARY, JANUARY),)), "freezes"),
+        (Calendar(freezes=(FreezePeriod(JANUARY, MARCH, "x" * 100_000),)), "freezes.reason"),
     ],
 )
-def test_a_calendar_that_cannot_be_meant_is_refused(calendar: Calendar) -> None:
-    with pytest.raises(Invalid):
+def test_a_calendar_that_cannot_be_meant_is_refused_by_its_field(
+    calendar: Calendar, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
         calendar.check("gates[0]")
+    assert error.value.field == f"gates[0].{field}"
+
+
+def test_every_day_of_a_week_can_be_named() -> None:
+    Calendar(
+        BERLIN, (OpeningHours(tuple(range(7))),), freezes=(FreezePeriod(JANUARY, MARCH),)
+    ).check("c")
+
+
+def test_a_freeze_holds_from_its_begin_until_its_end() -> None:
+    calendar = Calendar(freezes=(FreezePeriod(JANUARY, MARCH),))
+    second = timedelta(seconds=1)
+    assert calendar.closed_reason(JANUARY - second) is None
+    assert calendar.closed_reason(JANUARY) == "frozen until 2026-03-01 00:00 UTC: no reason given"
+    assert calendar.closed_reason(MARCH - second) is not None
+    assert calendar.closed_reason(MARCH) is None
+
+
+def test_a_freeze_is_told_before_a_holiday_and_a_holiday_before_the_hours() -> None:
+    freeze = FreezePeriod(at("2026-01-10T12:00"), at("2026-01-10T13:00"), "sale")
+    calendar = Calendar("UTC", OFFICE.hours, (date(2026, 1, 10),), (freeze,))
+    saturday = at("2026-01-10T12:30")
+    assert "sale" in (calendar.closed_reason(saturday) or "")
+    assert calendar.closed_reason(saturday + timedelta(hours=1)) == "2026-01-10 is a holiday"
+    assert calendar.closed_reason(saturday + timedelta(days=1)) == "outside the hours of UTC"
+
+
+def test_a_change_at_this_moment_is_not_the_next_one() -> None:
+    calendar = Calendar(freezes=(FreezePeriod(JANUARY, MARCH),))
+    assert calendar.next_change(JANUARY) == MARCH
+    assert calendar.next_change(MARCH) is None
+
+
+def test_hours_that_meet_are_no_change() -> None:
+    """Open all day on two days is one opening."""
+    hours = (OpeningHours((0,)), OpeningHours((1,)))
+    calendar = Calendar("UTC", hours)
+    assert calendar.next_change(at("2026-01-05T12:00")) == at("2026-01-07T00:00")
+
+
+def test_hours_that_begin_in_a_left_out_hour_of_half_an_hour() -> None:
+    """On Lord Howe Island clocks go forward by 30 minutes, on 2026-10-04 at 2:00."""
+    calendar = Calendar("Australia/Lord_Howe", (OpeningHours((6,), time(2, 15), time(5)),))
+    change = at("2026-10-03T15:30")
+    assert calendar.closed_reason(change - timedelta(seconds=1)) is not None
+    assert calendar.closed_reason(change) is None
+    assert calendar.next_change(change - timedelta(hours=5)) == change
 
 
 @given(

@@ -23,6 +23,7 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.model.pipeline import Pipeline, StageId, Verification, validate
 from controlplane.pipelines.model.rollout import (
+    BudgetRoom,
     Progress,
     Rollout,
     RolloutState,
@@ -303,19 +304,114 @@ def test_a_lifted_hold_and_cleared_digests_let_it_in_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "rollout",
+    ("rollout", "field"),
     [
-        Rollout(Strategy.ROLLING),
-        Rollout(Strategy.CANARY),
-        Rollout(Strategy.WAVES),
-        Rollout(max_per_group=1),
-        Rollout(max_failed=-1),
-        Rollout(pause_seconds=10**9),
+        (Rollout(Strategy.ROLLING), "maxUnavailable"),
+        (Rollout(Strategy.CANARY), "canaries"),
+        (Rollout(Strategy.WAVES), "groups"),
+        (Rollout(max_per_group=1), "groups"),
+        (Rollout(pause_seconds=30 * 86_400 + 1), "pauseSeconds"),
+        (Rollout(pause_seconds=-1), "pauseSeconds"),
+        (Rollout(silent_deadline_seconds=30 * 86_400 + 1), "silentDeadlineSeconds"),
+        (Rollout(max_silent_percent=101), "maxSilentPercent"),
+        (Rollout(Strategy.CANARY, canaries=("c",) * 1_001), "canaries"),
+        (Rollout(Strategy.WAVES, groups=("g",) * 1_001), "groups"),
     ],
 )
-def test_a_rollout_that_cannot_be_meant_is_refused(rollout: Rollout) -> None:
-    with pytest.raises(Invalid):
-        rollout.check("stages[0].rollout")
+def test_a_rollout_that_cannot_be_meant_is_refused_by_its_field(
+    rollout: Rollout, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        rollout.check("rollout")
+    assert error.value.field == f"rollout.{field}"
+
+
+@pytest.mark.parametrize(
+    "name", ["max_unavailable", "max_per_group", "max_failed", "canary_count", "wave_size"]
+)
+def test_a_number_of_services_has_its_limits(name: str) -> None:
+    valid = Rollout(Strategy.WAVES, groups=("g",), max_unavailable=1)
+    replace(valid, **{name: 1_000}).check("rollout")
+    for count in (-1, 1_001):
+        with pytest.raises(Invalid):
+            replace(valid, **{name: count}).check("rollout")
+
+
+def test_waves_of_a_size_go_by_the_handles_of_clusters() -> None:
+    waves = plan_waves(Rollout(Strategy.WAVES, wave_size=2), list(reversed(members(5))))
+    assert waves == (("prod-0", "prod-1"), ("prod-2", "prod-3"), ("prod-4",))
+
+
+def test_canaries_are_all_services_of_their_clusters() -> None:
+    """A cluster is a canary, not a single service in it."""
+    chosen = [*members(3), StageMember(ServiceId("extra"), "c0000")]
+    by_count = plan_waves(Rollout(Strategy.CANARY, canary_count=1), chosen)
+    by_name = plan_waves(Rollout(Strategy.CANARY, canaries=("c0000",), canary_count=3), chosen)
+    assert by_count == by_name == (("extra", "prod-0"), ("prod-1", "prod-2"))
+
+
+def test_a_cluster_of_several_groups_goes_with_the_first_one() -> None:
+    both = [StageMember(ServiceId("both"), "c1", ("us", "eu"))]
+    rollout = Rollout(Strategy.WAVES, groups=("eu", "us"))
+    assert plan_waves(rollout, [*both, *members(1, ("us",))]) == (("both",), ("prod-0",))
+
+
+def test_a_stage_without_services_has_no_wave() -> None:
+    for rollout in (Rollout(), Rollout(Strategy.CANARY, canaries=("x",))):
+        assert plan_waves(rollout, []) == ()
+
+
+def test_a_pause_between_waves_ends_at_its_second() -> None:
+    rollout = Rollout(Strategy.WAVES, wave_size=1, pause_seconds=60)
+    waves = plan_waves(rollout, members(2))
+    state = RolloutState(waves, {ServiceId("prod-0"): Progress.HEALTHY}, wave_done_at=START)
+    early = next_batch(rollout, state, START + timedelta(seconds=59))
+    assert early.services == () and early.wake == START + timedelta(seconds=60)
+    assert early.reason == "wave 2 begins at 00:01:00 UTC"
+    assert next_batch(rollout, state, START + timedelta(seconds=60)).services == ("prod-1",)
+
+
+def test_a_wave_that_has_begun_waits_for_no_pause() -> None:
+    rollout = Rollout(Strategy.WAVES, wave_size=2, pause_seconds=60, max_unavailable=1)
+    waves = plan_waves(rollout, members(4))
+    done = {ServiceId(f"prod-{number}"): Progress.HEALTHY for number in range(3)}
+    state = RolloutState(waves, done, wave_done_at=START)
+    assert next_batch(rollout, state, START).services == ("prod-3",)
+
+
+def test_the_limits_of_a_rollout_hold_together() -> None:
+    """Services under way count against the limit of their group and of the whole."""
+    rollout = Rollout(Strategy.ROLLING, max_unavailable=3, max_per_group=1, groups=("a", "b"))
+    waves = plan_waves(rollout, members(6, ("a", "b")))
+    group_of = {one.service: one.groups[0] for one in members(6, ("a", "b"))}
+    busy = {ServiceId("prod-0"): Progress.GIVEN}
+    batch = next_batch(rollout, RolloutState(waves, busy, group_of=group_of), START)
+    assert batch.services == ("prod-1",), "a is busy, b has one place"
+    batch = next_batch(rollout, RolloutState(waves, busy, group_of={}), START)
+    assert len(batch.services) == 2, "clusters of no group have no limit of theirs"
+
+
+def test_a_budget_that_is_used_up_is_asked_again() -> None:
+    room = BudgetRoom((), "cluster group 'eu' is full")
+    state = RolloutState(((ServiceId("prod-0"),),), {}, room=room)
+    batch = next_batch(Rollout(), state, START)
+    assert (batch.services, batch.reason) == ((), "cluster group 'eu' is full")
+    assert batch.wake == START + timedelta(seconds=60)
+    free = replace(state, room=replace(room, free=(ServiceId("prod-0"),)))
+    assert next_batch(Rollout(), free, START).services == ("prod-0",)
+
+
+def test_the_progress_counts_healthy_and_left_out_services() -> None:
+    waves = plan_waves(Rollout(Strategy.WAVES, wave_size=2), members(4))
+    progress = {
+        ServiceId("prod-0"): Progress.HEALTHY,
+        ServiceId("prod-1"): Progress.LEFT_OUT,
+        ServiceId("prod-2"): Progress.GIVEN,
+        ServiceId("prod-3"): Progress.GIVEN,
+    }
+    batch = next_batch(Rollout(Strategy.WAVES, wave_size=2), RolloutState(waves, progress), START)
+    silent = "1 left out because their clusters are silent"
+    assert batch.reason == f"1 of 4 services are healthy, {silent}, wave 2 of 2"
 
 
 ROLLOUTS = st.one_of(
