@@ -162,7 +162,7 @@ def main() -> None:
         print(f"towline: {escape_controls(error.message)}", file=sys.stderr)
         if role := _NEEDED_ROLE.search(error.message):
             print(
-                "ask an administrator, or request it for a time: "
+                "ask an administrator, or request it temporarily: "
                 f"towline access request {role[1]} PLACE --reason REASON",
                 file=sys.stderr,
             )

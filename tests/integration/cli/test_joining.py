@@ -156,7 +156,9 @@ def test_an_agent_gets_an_account_on_request(
     words += ["--agent-role", "cluster-admin", "--admin-role", "cluster-admin"]
     said = installation.run(*words, *kubeconfig).stdout
     assert "created: ClusterRoleBinding towline-account-admins (cluster-admin)" in said
-    assert "created: ServiceAccount towline-agent-account" in said and "its token ends at" in said
+    assert (
+        "created: ServiceAccount towline-agent-account" in said and "its token expires at" in said
+    )
     assert "created: ClusterRoleBinding towline-agent-account (cluster-admin)" in said
     assert "towline-account-viewers" not in said
     account = "--as=system:serviceaccount:towline-agent:towline-agent-account"

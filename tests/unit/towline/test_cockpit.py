@@ -472,7 +472,7 @@ async def test_a_refused_action_and_a_kind_without_actions_are_said() -> None:
         await pilot.press("x")
         await shown(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press("enter")
-        assert await effect(pilot, app) == "Cannot tell the effect: pods is forbidden"
+        assert await effect(pilot, app) == "Could not determine the effect: pods is forbidden"
         await pilot.press("y")
         await shown(pilot, lambda: "pods is forbidden" in notices(app))
         of_kind(source, "", "ConfigMap", {})
@@ -486,8 +486,8 @@ async def test_a_shell_and_an_editor_get_the_terminal(monkeypatch: pytest.Monkey
     async with app.run_test() as pilot:
         await component_opened(pilot, app)
         await pilot.press("h")
-        # The terminal of a test cannot be given away.
-        await shown(pilot, lambda: "cannot be given" in "".join(notices(app)))
+        # A test has no terminal to give away.
+        await shown(pilot, lambda: "cannot use this terminal" in "".join(notices(app)))
         monkeypatch.setattr(Cockpit, "suspend", lambda _: nullcontext())
         await pilot.press("h", "d")
         shell = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")

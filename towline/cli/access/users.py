@@ -178,7 +178,7 @@ def trust(
 def list_trust_rules(
     context: typer.Context, selector: Selector = None, output: Output = Format.TABLE
 ) -> None:
-    """List the rules by which external tokens stand for service accounts.
+    """List the trust rules, which exchange external tokens for tokens of service accounts.
 
     \b
     Example:

@@ -51,7 +51,7 @@ def create_token(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Display name.")],
     expires: Annotated[
-        str, typer.Option(help="Life of the token, such as 30m, 24h or 7d.")
+        str, typer.Option(help="Lifetime of the token, such as 30m, 24h or 7d.")
     ] = "24h",
     uses: Annotated[int, typer.Option(min=1, help="Maximum number of clusters.")] = 1,
     project: Annotated[str | None, typer.Option(help="Project of new clusters.")] = None,

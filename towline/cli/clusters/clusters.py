@@ -47,7 +47,7 @@ ShowToken = Annotated[
 
 
 def _token_end(row: Cluster) -> str:
-    """Time until the agent's token ends; empty if it has no end."""
+    """Time until the agent's token expires; empty if it never expires."""
     return age(end) if (end := row["agentTokenExpiresAt"]) else ""
 
 

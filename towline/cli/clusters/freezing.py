@@ -23,7 +23,7 @@ _CONFIRM_SECONDS = 30.0
 _MAX_SINGLE = 10
 """Number of clusters that are read one by one; more are read as a list."""
 _FROZEN = "this cluster is frozen"
-"""Begin of the alarm of a frozen cluster."""
+"""Start of the alarm of a frozen cluster."""
 
 app = typer.Typer(no_args_is_help=True, help="Key that freezes clusters; keep it offline.")
 
@@ -74,7 +74,7 @@ def freeze(
     statement: StatementOptions,
     reason: Annotated[str, typer.Option(help="Reason, which the clusters show.")] = "",
     hours: Annotated[
-        float | None, typer.Option(help="End of the freeze after this time, in hours.", min=0.01)
+        float | None, typer.Option(help="End the freeze after this many hours.", min=0.01)
     ] = None,
 ) -> None:
     """Freeze clusters: their agents change nothing and end all requests of users, within seconds.

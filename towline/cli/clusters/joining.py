@@ -92,7 +92,7 @@ class PrintOptions(OptionGroup):
     ] = False
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Join a registered cluster without agent; with --print."),
+        typer.Option("--adopt", help="Join a registered cluster without an agent; with --print."),
     ] = False
 
     def check(self) -> None:
@@ -151,7 +151,7 @@ def join(
             context, handle, admin_role, tag, kubectl=printing.kubectl, adopt=printing.adopt
         )
     if service_account is (agent_role is None):
-        raise Invalid("--service-account and --agent-role need each other", field="--agent-role")
+        raise Invalid("use --service-account and --agent-role together", field="--agent-role")
     folder = _folder(handle, data)
     cluster = folder.open(kubeconfig, kube_context, handle)
     # Refuses what the agent refuses, for example a server without TLS, before it registers.
@@ -165,7 +165,7 @@ def join(
         print(line)
     if service_account:
         end = cluster.create_kubeconfig(folder.account)
-        print(f"saved: kubeconfig {folder.account}; its token ends at {end:%Y-%m-%d %H:%M} UTC")
+        print(f"saved: kubeconfig {folder.account}; its token expires at {end:%Y-%m-%d %H:%M} UTC")
     installation = operations.installation(connect(context))
     print(f"pinned: signing key {installation['signingKeyId'] or 'none; nothing is signed'}")
     options = AgentOptions(
@@ -193,10 +193,10 @@ def leave(
     data: Data = None,
     yes: Yes = False,
 ) -> None:
-    """Remove all that `join` made: objects in the cluster, the agent's folder and the context.
+    """Remove what `join` created: objects in the cluster, the agent's folder and the context.
 
     First delete the cluster with `towline clusters delete`, and stop its agent. If the cluster does
-    not answer any more, the command says so and removes the rest.
+    not answer any more, the command reports this and removes the rest.
 
     \b
     Example:
@@ -223,7 +223,7 @@ def leave(
     def along() -> list[str]:
         return [*objects, str(folder.path), f"context towline-{handle} of {path}"]
 
-    confirm_deletion(f"what joining {handle} made", yes=yes, along=along)
+    confirm_deletion(f"everything that joining {handle} created", yes=yes, along=along)
     for name in cluster.delete_objects() if cluster else ():
         print(f"deleted: {name}")
     if module.remove_from_file(path, handle):

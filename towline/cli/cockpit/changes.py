@@ -55,7 +55,7 @@ class ChangeConfirmation(ModalScreen[bool]):
         try:
             lines = list(self._effect())
         except TowlineError as error:
-            lines = [f"Cannot tell the effect: {escape_controls(error.message)}"]
+            lines = [f"Could not determine the effect: {escape_controls(error.message)}"]
         self._cockpit.post(self._show_effect, Text.from_ansi("\n".join(lines)))
 
     def _show_effect(self, text: Text) -> None:

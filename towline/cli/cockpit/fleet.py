@@ -78,7 +78,7 @@ class FleetIndex:
     def matching(self, text: str = "", *, problems: bool = False) -> "FleetLines":
         """Services with all words of a text in any column, ignoring case.
 
-        `problems`: only services that are not as they should be.
+        `problems`: only services that have a problem.
         """
         words = text.casefold().replace("/", _SEPARATOR).split()
         if not words and not problems:

@@ -18,7 +18,7 @@ _GAP = "  "
 
 
 class Items(Protocol[Shown]):
-    """Items by their place, such as a list."""
+    """Items by their index, such as a list."""
 
     def __len__(self) -> int: ...
 

@@ -54,7 +54,7 @@ class ActionMenu(ModalScreen[OfferedAction]):
 
 
 class ObjectActions:
-    """The way of one action: menu, values, question, and the change in the background."""
+    """The steps of one action: menu, values, question, and the change in the background."""
 
     def __init__(self, cockpit: CockpitProgram, handle: str, component: ObjectName) -> None:
         """`handle` is the cluster of the object."""

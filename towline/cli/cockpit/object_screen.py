@@ -16,7 +16,7 @@ from towline.cli.services.object_names import ObjectName, kind_word, title_of
 from towline.cli.shell.output import escape_controls
 
 REFRESH_SECONDS = 5.0
-# The best shell of an image.
+# The best shell that the image has.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
 _PORT_OWNERS = {("", "Pod"), ("", "Service"), ("apps", "Deployment"), ("apps", "StatefulSet")}
 
@@ -133,7 +133,7 @@ class ObjectScreen(CockpitScreen):
                 if code:
                     input("Press Enter to return. ")
         except SuspendNotSupported:
-            self.notify("This terminal cannot be given to kubectl.", severity="warning")
+            self.notify("kubectl cannot use this terminal.", severity="warning")
         except TowlineError as error:
             self.notify(escape_controls(error.message), severity="error", markup=False)
         self.refresh_objects()

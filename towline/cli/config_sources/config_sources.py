@@ -164,7 +164,7 @@ def create_source(
         --folder fleet --role admin --prune --deletion-budget 5 --password-file token
     """
     api = connect(context)
-    # Wrong files are found before anything is created.
+    # Invalid files fail before anything is created.
     new_repository = connection.attributes(api, repository)
     attributes: ConfigurationSourceAttributes = {"name": name, **options.attributes()}
     if new.project:
@@ -206,7 +206,7 @@ def update_source(
 
 @app.command("plan")
 def plan(context: typer.Context, name: Name) -> None:
-    """Show changes that wait, or drift, and problems.
+    """Show pending changes, drift and problems.
 
     The exit code is 1 if there are problems, else 7 if there are changes.
 
@@ -253,7 +253,7 @@ def approve(
     yes: Approve = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Print the plan that waits, and approve it.
+    """Print the pending plan, and approve it.
 
     \b
     Example:
@@ -262,7 +262,7 @@ def approve(
     api = connect(context)
     source = _find(api, name)
     if not source["planDigest"] or source["result"] != "AWAITING_APPROVAL":
-        raise Conflict(f"no plan of configuration source {name} waits for an approval")
+        raise Conflict(f"configuration source {name} has no plan that waits for approval")
     if digest is None:
         _print_plan(operations.configuration_source_plan(api, source["id"]))
         confirm_approval(f"the plan of configuration source {name}", yes=yes)

@@ -242,7 +242,7 @@ def override(
     services = operations.global_service_services(api, global_service["id"])
     handles = {service["cluster"]["handle"] for service in services if service["cluster"]}
     if attributes and handle not in handles:
-        say(f"{name} has no service in {handle} now; the override counts once it selects {handle}")
+        say(f"{name} has no service in {handle} now; the override applies once it selects {handle}")
 
 
 @app.command("sync")

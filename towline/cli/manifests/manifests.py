@@ -45,7 +45,7 @@ def apply(
     dry_run: DryRun = False,
     prune_set: Annotated[
         str | None,
-        typer.Option(help="Set of the resources; those of the set without a document are deleted."),
+        typer.Option(help="Set of the resources; deletes resources of the set without a document."),
     ] = None,
     max_deletions: Annotated[int, typer.Option(help="Maximum number of deletions.")] = 0,
     force: Force = False,

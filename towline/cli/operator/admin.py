@@ -153,7 +153,7 @@ def signing_key(config: Config = None, data: Data = None) -> None:
 
 @app.command("rotate-signing-key")
 def rotate_signing_key(config: Config = None, data: Data = None) -> None:
-    """Replace the signing key by a new one that the old one signs; then restart the control plane.
+    """Replace the signing key with one that the old one signs; then restart the control plane.
 
     Agents follow the signed rotation, also those that were away during several. Give the new
     fingerprint to clusters that join, and to the values of the agents' chart.
@@ -164,7 +164,7 @@ def rotate_signing_key(config: Config = None, data: Data = None) -> None:
     """
     rotate = load("towline.installation").rotate_signing_key
     old, new, chain = rotate(_settings(config, data))
-    say(f"replaced {old}\n     by {new}\nkeep {chain} beside the key; restart the control plane")
+    say(f"replaced {old}\n    with {new}\nkeep {chain} beside the key; restart the control plane")
     print(new)
 
 

@@ -81,7 +81,7 @@ def serve(options: ServeOptions) -> None:
     load("core.runtime.logs").configure(settings.log_level)
     if unknown := module.unknown_variables():
         load("structlog").get_logger(__name__).warning(
-            "variables ignored: they are no settings of the control plane",
+            "ignored variables that are not settings of the control plane",
             action="serve.unknown_variables",
             variables=unknown,
         )

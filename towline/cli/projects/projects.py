@@ -85,7 +85,7 @@ def project_fence(
         bool, typer.Option("--confirm", help="Leave existing services outside the new fence.")
     ] = False,
 ) -> None:
-    """Show the fence of a project as YAML, or replace it by that of a file.
+    """Show the fence of a project as YAML, or replace it with that of a file.
 
     A fence that leaves existing services outside is refused with their names, unless --confirm is
     given: then they keep their objects and get no new ones.
@@ -112,7 +112,7 @@ def check_service(
     service: Annotated[str, typer.Argument(help="Service, as CLUSTER/NAME or an id.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Say what the fence of its project allows and refuses a service, and by which rule.
+    """Show what the fence of a service's project allows and refuses, and by which rule.
 
     Lists sources, the destination, and the images of the rendered bundle. Exits with code 1 if one
     is outside the fence.

@@ -13,7 +13,7 @@ from towline.operations import GraphQLApi
 def wait_for_deletion(
     api: GraphQLApi, service: ServiceDetails, timeout: float, *, every: float = 1.0
 ) -> None:
-    """Waits until a deleted service has disappeared, and says its progress. WaitTimeout."""
+    """Waits until a deleted service has disappeared, and prints its progress. WaitTimeout."""
     read = with_progress(lambda: _remaining(api, service), _describe_progress, say)
     poll_until(read, lambda seen: seen is None, timeout, describe=_describe_progress, every=every)
 

@@ -61,7 +61,7 @@ def diff_service(
 
 
 def _doubts(service: ServiceDetails) -> Iterator[str]:
-    """Yields the reasons for which the cluster or Git may differ otherwise than is shown."""
+    """Yields the reasons why the shown difference may be outdated."""
     for error in service["errors"]:
         if error["source"] == "render":
             yield (

@@ -86,7 +86,7 @@ def list_services(
         typer.Option(help="Only in these states, such as status=FAILED,status=DRIFTED."),
     ] = None,
     problems: Annotated[
-        bool, typer.Option("--problems", help="Only services that are not as they should be.")
+        bool, typer.Option("--problems", help="Only services with a problem.")
     ] = False,
     view: View = None,
     output: Output = Format.TABLE,
@@ -176,7 +176,7 @@ class NewServiceOptions(OptionGroup):
     promoted: Annotated[bool, typer.Option(help="Take commits only from a pipeline.")] = False
     project: Annotated[
         str | None,
-        typer.Option(help="Project whose fence and permissions count (default: the cluster's)."),
+        typer.Option(help="Project whose fence and permissions apply (default: the cluster's)."),
     ] = None
 
     def attributes(self, api: GraphQLApi, name: str) -> "ServiceDeploymentAttributes":
@@ -334,7 +334,7 @@ def update_service(
 ) -> None:
     """Update only the given fields.
 
-    Warns of fields that a configuration source, Terraform or another manager set as well.
+    Warns about fields that a configuration source, Terraform or another manager set as well.
 
     \b
     Example:

@@ -62,7 +62,7 @@ class WantedState:
         return f"{self.status} at {short(self.sha)}" if self.sha else self.status
 
     def is_reached(self, service: ServiceDetails) -> bool:
-        """Reports whether the service has it. Drift and pins do not make it less healthy."""
+        """Reports whether the service has the status. Drift and pins do not reduce its health."""
         has_status = self.status in (service["status"], service["health"])
         return has_status and self.has_commit(service)
 
@@ -86,9 +86,9 @@ def wait_for_service(
     every: float = 1.0,
     settle: float = _SETTLE_SECONDS,
 ) -> ServiceDetails:
-    """Waits for a state of a service, and says its progress.
+    """Waits for a state of a service, and prints its progress.
 
-    A failure that is there already may have been mended a moment ago: it ends the wait only after
+    A failure that is there already may have been fixed a moment ago: it ends the wait only after
     `settle` seconds, or after the next poll of the repository, unless the service `is_new`.
     ServiceFailed: it failed at the wanted commit, and a retry cannot help. WaitTimeout.
     """

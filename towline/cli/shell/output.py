@@ -150,7 +150,7 @@ def age_of(seconds: float) -> str:
 
 
 def seconds_since(moment: str) -> int:
-    """Seconds since an RFC 3339 time; negative for a time to come."""
+    """Seconds since an RFC 3339 time; negative for a future time."""
     then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     return int((utc_now() - then).total_seconds())
 

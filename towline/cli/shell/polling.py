@@ -27,7 +27,7 @@ def seconds(text: str, option: str) -> int:
 def with_progress(
     read: Callable[[], T], describe: Callable[[T], str], say: Callable[[str], None]
 ) -> Callable[[], T]:
-    """Returns `read`, which then says each description that differs from the last one."""
+    """Returns a form of `read` that says each description that differs from the last one."""
     last_message = ""
 
     def read_and_report() -> T:
