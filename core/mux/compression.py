@@ -3,14 +3,8 @@
 Each DATA frame is one independent zstd frame: streams keep no state and take turns as before.
 """
 
-import sys
-
 from core.mux.codec import MAX_FRAME, Buffer, ProtocolError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from core.zstd import zstd
 
 MIN_COMPRESSIBLE_BYTES = 1 << 10
 # Payloads that do not shrink below this ratio are sent uncompressed.

@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 import sqlite3
-import zlib
 
 import orjson
 
 from controlplane.authorization import DEFAULT_PROJECT, SYSTEM
+from core.zstd import zstd
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
 from tests.integration.serve.waiting import until
@@ -135,7 +135,7 @@ async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
         of_two = "id = (SELECT block_id FROM audit_terms WHERE value = 'two')"
         find = f"SELECT last_number, packed FROM audit_blocks WHERE {of_two}"
         ((number, packed),) = store.execute(find).fetchall()
-        altered = zlib.compress(zlib.decompress(packed).replace(b"two", b"six"))
+        altered = zstd.compress(zstd.decompress(packed).replace(b"two", b"six"))
         store.execute(f"UPDATE audit_blocks SET packed = ? WHERE {of_two}", (altered,))
     store.close()
     found = {one.check: one for one in await asyncio.to_thread(run_checks, settings)}
