@@ -79,8 +79,8 @@ class CommandStore(Rows[Command], Protocol):
     async def of_kind(self, clusters: Ids, kind: CommandKind) -> list[Command]:
         return await self.select(cluster_id=clusters, kind=kind)
 
-    async def waiting_of_kind(self, cluster_id: str, kind: CommandKind) -> list[Command]:
-        return await self.select(cluster_id=cluster_id, state=CommandState.WAITING, kind=kind)
+    async def waiting_of_kind(self, clusters: Ids, kind: CommandKind) -> list[Command]:
+        return await self.select(cluster_id=clusters, state=CommandState.WAITING, kind=kind)
 
     async def set_payload(self, id: str, payload: Mapping[str, object]) -> None:
         await self.change(id, payload=payload)

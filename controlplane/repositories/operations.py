@@ -311,13 +311,7 @@ class RepositoryOperations:
                     await tx[RepositoryStore].set_polled(repository.id, repository.polled_at)
 
     def _with_last_poll(self, stored: Repository) -> Repository:
-        """The repository with the last poll time that this process knows."""
-        state = self._context.manifests.state(stored.id)
-        if state is None or not _is_polled(state):
-            return stored
-        if stored.polled_at is not None and state.polled_at <= stored.polled_at:
-            return stored
-        return replace(stored, polled_at=state.polled_at)
+        return with_last_poll(self._context, stored)
 
     def _with_changes(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())
@@ -375,6 +369,16 @@ def _url_conflict(actor: Actor, existing: Repository) -> Conflict:
     is_readable = actor.may(Verb.READ, existing.target)
     noun = _NOUNS[existing.kind] if is_readable else "repository"
     return name_conflict(actor, existing, f"a {noun} with the URL {existing.url} already exists")
+
+
+def with_last_poll(context: OperationContext, stored: Repository) -> Repository:
+    """The repository with the last poll that this process knows, and the commits that it found."""
+    state = context.manifests.state(stored.id)
+    if state is None or not _is_polled(state):
+        return stored
+    if stored.polled_at is not None and state.polled_at <= stored.polled_at:
+        return stored
+    return replace(stored, polled_at=state.polled_at, commits=dict(state.commits))
 
 
 def _git_health(state: RepositoryState) -> GitHealth | None:

@@ -20,7 +20,7 @@ from controlplane.services.operations.services import Services
 
 _RELATED = (
     *("cluster", "project", "repository", "revision", "components", "contexts", "sources"),
-    "freeze",
+    *("freeze", "syncRequestedAt"),
 )
 
 
@@ -71,6 +71,7 @@ async def with_related(
             metadata=_metadata_of(components.get(row.id, ())),
             contexts=contexts.get(row.id, []),
             freeze=freezes.get(row.cluster_id),
+            sync_requested_at=related.sync_requests.get(row.id),
             sources=ServiceSourceType.of_each(related.sources.get(row.id, ())),
         )
         for row in rows

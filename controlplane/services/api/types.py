@@ -3,6 +3,7 @@
 `of` converts a value of the domain.
 """
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -383,6 +384,9 @@ class ServiceDeployment(Output[Service]):
     """Denied or quarantined revision that the service does not get. Null without one."""
     cluster: ClusterType | None = None
     """Cluster of the service."""
+    sync_requested_at: datetime | None = None
+    """Time of the oldest requested sync that the agent has not ended. It waits while the agent is
+    not connected. Null if there is none."""
     freeze: ClusterFreezeType | None = None
     """Freeze of the cluster, which blocks all changes to the service. Null if it is not frozen."""
     project: ProjectType | None = None

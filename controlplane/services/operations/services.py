@@ -14,7 +14,7 @@ from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.operations.clusters import find_cluster, peek_cluster
 from controlplane.clusters.operations.commands import add_command
 from controlplane.clusters.operations.freezes import check_not_frozen
-from controlplane.clusters.ports import ClusterStore
+from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.batch import append_last
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
@@ -30,7 +30,7 @@ from controlplane.repositories.model.repository import (
     check_ref,
     normalize_folder,
 )
-from controlplane.repositories.operations import find_repository
+from controlplane.repositories.operations import find_repository, with_last_poll
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
@@ -218,6 +218,8 @@ class RelatedResources:
     revisions: dict[str, Revision] = field(default_factory=dict)
     components: list[Component] = field(default_factory=list)
     sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
+    sync_requests: dict[str, datetime] = field(default_factory=dict)
+    """Time of the oldest sync that a user requested and the agent has not ended."""
 
 
 @retry_operations
@@ -270,7 +272,8 @@ class Services:
                 related_resources.clusters.update(_readable_by_id(actor, rows))
             if "repository" in kinds:
                 ids = {s.repository_id for s in services if s.repository_id}
-                rows = await tx[RepositoryStore].by_ids(ids)
+                stored = await tx[RepositoryStore].by_ids(ids)
+                rows = [with_last_poll(self._context, repository) for repository in stored]
                 related_resources.repositories.update(_readable_by_id(actor, rows))
             if "revision" in kinds:
                 ids = {s.desired.revision_id for s in services if s.desired.revision_id}
@@ -281,6 +284,8 @@ class Services:
                 related_resources.sources.update(
                     await sources_of(tx, [service.id for service in services])
                 )
+            if "syncRequestedAt" in kinds:
+                related_resources.sync_requests.update(await _sync_requests(tx, services))
             if "components" in kinds:
                 ids = [service.id for service in services]
                 related_resources.components.extend(await tx[ComponentStore].of_services(ids))
@@ -551,6 +556,16 @@ class Services:
         actor, now = tx.actor.shown_name, self._context.clock.now()
         entry = LedgerEntry.of(service, stage, now, actor=actor, message=message)
         await append_last(tx, LedgerStore, [entry])
+
+
+async def _sync_requests(tx: Transaction, services: Sequence[Service]) -> dict[str, datetime]:
+    """The time of the oldest requested sync that the agent has not ended, by service."""
+    clusters = {service.cluster_id for service in services}
+    commands = await tx[CommandStore].waiting_of_kind(clusters, CommandKind.SYNC_NOW)
+    newest_first = sorted(commands, key=lambda command: command.inserted_at, reverse=True)
+    return {
+        command.service_id: command.inserted_at for command in newest_first if command.service_id
+    }
 
 
 async def _find_project(tx: Change, change: ServiceChange) -> Project | None:

@@ -124,7 +124,13 @@ def test_a_commit_is_promoted_by_commands(
     assert greeting(cluster, namespace, "prod") == "hello"
 
     second = commit(repository, "bye")
+    sync = ("services", "sync", "journey/dev", "--wait", "--timeout", "90s")
+    assert (
+        f"waiting for journey/dev to be HEALTHY at {second[:10]}" in installation.run(*sync).stderr
+    )
+    assert greeting(cluster, namespace, "dev") == "bye"
     installation.run("services", "wait", "journey/dev", "--sha", second, "--timeout", "90s")
+    installation.run(*sync)
     waits_for_approval(installation, second)
     why = installation.run("services", "why", "journey/prod").stdout
     assert "pipeline journey" in why and "waits before prod" in why

@@ -79,7 +79,7 @@ async def test_a_failed_render_keeps_the_last_good_state(world: World) -> None:
         before.desired.digest,
         1,
     )
-    assert now.errors == (Problem(broken.message, source="render"),)
+    assert now.errors == (Problem(broken.message, source="render", reason="INVALID"),)
     assert (await world.get(good)).desired.generation == 2
     await world.delivery.deliver(repository.id)
     assert (await stages(world, bad)).count(LedgerStage.RENDER_FAILED) == 1
@@ -141,10 +141,14 @@ async def test_a_service_that_has_nothing_yet_says_that_git_cannot_be_read(world
 async def test_the_last_poll_is_shown_without_a_write_per_poll(world: World) -> None:
     """Polls that find nothing new are not written one by one; a sweep keeps them."""
     cluster, repository = await world.cluster(), await world.repository()
-    await world.service(cluster, repository)
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="1")]})
     state = world.manifests.state(repository.id)
     assert state is not None
     assert (await world.repositories.get(world.admin, repository.id)).polled_at == state.polled_at
+    found = await world.services.related(world.admin, [service], frozenset({"repository"}))
+    shown = found.repositories[repository.id]
+    assert (shown.polled_at, shown.commits) == (state.polled_at, state.commits)
     async with world.deps.store.read() as tx:
         kept = await tx[RepositoryStore].get(repository.id)
         assert kept is not None and kept.polled_at is None

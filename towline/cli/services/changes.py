@@ -14,6 +14,8 @@ from towline.cli.services.find import find_service, label
 from towline.cli.services.generated import Revision, Service
 from towline.cli.services.reasons import drift_text
 from towline.cli.services.selective_sync import one_service, sync_resources
+from towline.cli.services.sync_waiting import check_waitable, describe_start, wait_for_sync
+from towline.cli.services.waiting import WithWait, timeout_of
 from towline.cli.shell.confirmation import confirm_changes
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
@@ -37,11 +39,27 @@ class Effect(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of services: its verb, its effect on a service, and its request."""
+    """A change of services: its verb, its effect on a service, its request, and its end."""
 
     verb: str
     effect: Callable[[GraphQLApi, Service], Effect]
     run: Callable[[GraphQLApi, Service], Service]
+    follow: Callable[[GraphQLApi, Service], Service] | None = None
+    """Waits for the end of the change. The service is as it was before the change."""
+
+
+class Waiting(OptionGroup):
+    """Options that wait for the end of a change."""
+
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the agent has synced and all is healthy.")
+    ] = False
+    timeout: WithWait = None
+
+    @property
+    def limit(self) -> int:
+        """The seconds to wait. Raises Invalid for a timeout without --wait."""
+        return timeout_of(self.timeout, wait=self.wait)
 
 
 class Selection(OptionGroup):
@@ -70,6 +88,7 @@ class Selection(OptionGroup):
 def sync(
     context: typer.Context,
     selection: Selection,
+    waiting: Waiting,
     service: Names = None,
     resource: Annotated[
         list[str] | None,
@@ -87,22 +106,38 @@ def sync(
 ) -> None:
     """Sync now: check for new commits, and compare with the cluster.
 
-    With --resource, wait for the agent, and show the result.
+    With --resource, wait for the agent, and show the result. With --wait: exit code 1 if the
+    service fails and a retry cannot help, 6 on timeout; 1 if one of several is not healthy.
 
     \b
     Example:
-      towline services sync dev/web
+      towline services sync dev/web --wait
       towline services sync -l team=shop --dry-run
       towline services sync dev/web --resource Deployment/shop/web
     """
     if resource:
         if selection.is_given or selection.dry_run:
             raise Invalid("--resource cannot be used with -l, --cluster or --dry-run")
+        if waiting.wait:
+            raise Invalid("--resource waits by itself; leave out --wait")
         api, name = connect(context), one_service(service)
         return sync_resources(api, name, resource, prune=prune, output=output)
     if prune:
         raise Invalid("--prune needs --resource: a sync of a whole service prunes by itself")
-    change = Change("Sync", _sync_effect, lambda api, of: operations.sync_service(api, of["id"]))
+    limit = waiting.limit
+
+    def run(api: GraphQLApi, found: Service) -> Service:
+        if waiting.wait:
+            check_waitable(found)
+        synced = operations.sync_service(api, found["id"])
+        if start := describe_start(synced):
+            say(start)
+        return synced
+
+    def follow(api: GraphQLApi, found: Service) -> Service:
+        return wait_for_sync(api, found, limit)
+
+    change = Change("Sync", _sync_effect, run, follow if waiting.wait else None)
     _change_services(context, service, selection, change, output)
 
 
@@ -211,7 +246,8 @@ def _change_services(
     if selection.dry_run:
         show([_planned(of, change.effect(api, of)) for of in services], _PLAN, output, "service")
     elif names and len(services) == 1:
-        show(change.run(api, services[0]), COLUMNS, output, label)
+        changed = change.run(api, services[0])
+        show(change.follow(api, services[0]) if change.follow else changed, COLUMNS, output, label)
     else:
         selected = services if names else _confirmed(api, change, services, selection)
         _run_all(api, change, selected, output)
@@ -238,16 +274,28 @@ def _confirmed(
 
 
 def _run_all(api: GraphQLApi, change: Change, services: Sequence[Service], output: Format) -> None:
-    done = []
-    for service in services:
-        try:
-            done.append(change.run(api, service))
-        except TowlineError as error:
-            say(f"{label(service)}: {error.message}")
+    changed = _attempt_each(api, change.run, services)
+    if change.follow:
+        # All changes have begun, so the waits overlap.
+        changed = _attempt_each(api, change.follow, [service for service, _ in changed])
+    done = [after for _, after in changed]
     show(done, COLUMNS, output, label)
     if failed := len(services) - len(done):
         say(f"{failed} of {count(len(services), 'service')} failed")
         raise typer.Exit(1)
+
+
+def _attempt_each(
+    api: GraphQLApi, attempt: Callable[[GraphQLApi, Service], Service], services: Sequence[Service]
+) -> list[tuple[Service, Service]]:
+    """Returns the services before and after, without those that failed, whose errors it says."""
+    done = []
+    for service in services:
+        try:
+            done.append((service, attempt(api, service)))
+        except TowlineError as error:
+            say(f"{label(service)}: {error.message}")
+    return done
 
 
 def _sync_effect(_: GraphQLApi, service: Service) -> Effect:

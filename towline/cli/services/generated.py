@@ -368,6 +368,37 @@ class ServiceDetails(Service):
     freeze: ServiceDetailsFreeze | None
 
 
+class RequestedSyncGit(TypedDict):
+    ref: str
+
+
+class RequestedSyncCluster(TypedDict):
+    handle: str
+    pingedAt: str | None
+
+
+class RequestedSyncRepositoryCommits(TypedDict):
+    ref: str
+    sha: str
+
+
+class RequestedSyncRepository(TypedDict):
+    url: str
+    polledAt: str | None
+    error: str | None
+    commits: list[RequestedSyncRepositoryCommits]
+
+
+class RequestedSync(TypedDict):
+    name: str
+    syncRequestedAt: str | None
+    pinnedSha: str | None
+    promoted: bool
+    git: RequestedSyncGit | None
+    cluster: RequestedSyncCluster | None
+    repository: RequestedSyncRepository | None
+
+
 class PendingDeletion(TypedDict):
     kind: str
     name: str
@@ -412,6 +443,7 @@ _SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sh
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason lasting}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}freeze{by since reason group}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
+_REQUESTED_SYNC = 'fragment RequestedSync on ServiceDeployment{name syncRequestedAt pinnedSha promoted git{ref}cluster{handle pingedAt}repository{url polledAt error commits{ref sha}}}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'
@@ -544,6 +576,13 @@ SYNC_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('m
 
 def sync_service(api: GraphQLApi, id: str) -> Service:
     return run(api, SYNC_SERVICE, id=id)
+
+
+REQUESTED_SYNC: GraphQLDocument[Mapping[str, RequestedSync | None]] = GraphQLDocument('query RequestedSync($id:ID!){serviceDeployment(id:$id){...RequestedSync}}' + _REQUESTED_SYNC)
+
+
+def requested_sync(api: GraphQLApi, id: str) -> RequestedSync:
+    return run(api, REQUESTED_SYNC, id=id)
 
 
 SYNC_SERVICE_OBJECTS: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation SyncServiceObjects($id:ID!$objects:[ObjectAttributes!]!$prune:Boolean!){syncServiceObjects(serviceId:$id objects:$objects prune:$prune){...Service}}' + _SERVICE)

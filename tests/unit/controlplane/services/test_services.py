@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from controlplane.access.ports import RoleBindingStore
 from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
-from controlplane.clusters.model.commands import CommandKind
+from controlplane.clusters.model.commands import CommandKind, CommandState
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
 from controlplane.configuration.model.contexts import ServiceContext
@@ -501,6 +501,32 @@ async def test_a_sync_fetches_and_compares(
     assert world.manifests.hints == ["fleet"]
     assert await world.audited() == [("ed@example.org", "kickService", "web")]
     assert world.published == WOKEN
+
+
+async def test_a_requested_sync_is_shown_until_the_agent_ends_it(
+    world: MemoryOperations, services: Services
+) -> None:
+    """The oldest one counts, and other commands and services do not."""
+    other = make_service("other", DEV)
+    await world.given(other)
+
+    async def requested() -> dict[str, datetime]:
+        found = await services.related(VIEWER, [WEB, other], frozenset({"syncRequestedAt"}))
+        return found.sync_requests
+
+    assert await requested() == {}
+    await services.sync(EDITOR, WEB.id)
+    first = world.clock.now()
+    await world.clock.advance(5)
+    await services.sync(EDITOR, WEB.id)
+    assert await requested() == {WEB.id: first}
+    commands = sorted(await world.rows(CommandStore), key=lambda command: command.inserted_at)
+    async with world.store.write() as tx:
+        await tx[CommandStore].change(commands[0].id, state=CommandState.REFUSED)
+    assert await requested() == {WEB.id: world.clock.now()}
+    async with world.store.write() as tx:
+        await tx[CommandStore].change(commands[1].id, kind=CommandKind.TERMINATE)
+    assert await requested() == {}
 
 
 async def test_a_service_without_repository_is_synced_without_a_fetch(
