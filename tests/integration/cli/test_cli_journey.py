@@ -278,12 +278,10 @@ def test_five_commands_lead_to_a_healthy_service_and_one_leaves(
         assert "towline-joined" in config.read_text()
         refused = installation.run("clusters", "leave", "joined", "--yes", code=2)
         assert "is registered" in refused.stderr
-        installation.run("clusters", "delete", "joined", "--yes")
-        poll_until(
-            lambda: installation.run("clusters", "list", "-o", "name").stdout.split(),
-            lambda found: "joined" not in found,
-            60,
-        )
+        deletion = ("clusters", "delete", "joined", "--yes", "--wait", "--timeout", "60s")
+        said = installation.run(*deletion).stderr.splitlines()
+        assert said[0].startswith("joined is being deleted") and said[-1] == "deleted joined"
+        assert "joined" not in installation.run("clusters", "list", "-o", "name").stdout.split()
         agent.terminate()
         agent.wait(20)
         result = installation.run("clusters", "leave", "joined", "--yes", environ=environ)

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from core.errors import Forbidden, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.clusters import generated as cluster_api
+from towline.cli.clusters.presence import is_silent
 from towline.cli.program import app
 from towline.cli.services import generated as service_api
 from towline.cli.services import service_manifests, services
@@ -17,7 +18,6 @@ from towline.cli.services.freezes import freeze_of
 from towline.cli.services.reasons import (
     by_urgency,
     first_problem,
-    is_silent,
     problem_in_list,
     waiting_objects,
 )

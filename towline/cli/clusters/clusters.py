@@ -13,16 +13,19 @@ from core.errors import Invalid, NotFound
 from core.runtime.atomic_files import write_atomically
 from towline.cli.clusters import bootstrap_tokens
 from towline.cli.clusters import generated as operations
+from towline.cli.clusters.deletion import describe_deletion, wait_for_deletion
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.clusters.join_command import values_of_settings
 from towline.cli.clusters.joining import join, leave
+from towline.cli.clusters.presence import is_silent
 from towline.cli.lazy_import import load
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, age, field, say, seconds_since, show, since
+from towline.cli.shell.output import Column, age, field, say, show, since
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
 from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
+from towline.cli.shell.timeouts import WithWait, timeout_of
 from towline.cli.views.filters import View, conditions_of_view
 from towline.operations import GraphQLApi
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
-_SILENT_SECONDS = 120
 _CHECKS = (
     "in that cluster, read `kubectl --namespace=towline-agent logs deployment/towline-agent`, or "
     "run `towline agent doctor` with the options of the agent"
@@ -110,7 +112,7 @@ def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.T
     row = find_cluster(connect(context), cluster)
     show(row, COLUMNS, output, "handle")
     pinged_at = row["pingedAt"]
-    if output.is_table and (pinged_at is None or seconds_since(pinged_at) >= _SILENT_SECONDS):
+    if output.is_table and is_silent(pinged_at):
         contact = f"was last seen {age(pinged_at)}" if pinged_at else "has never connected"
         say(f"the agent of {row['handle']} {contact}: {_CHECKS}")
 
@@ -161,16 +163,31 @@ app.add_typer(bootstrap_tokens.app, name="bootstrap-tokens")
 
 @app.command("delete")
 def delete_cluster(
-    context: typer.Context, cluster: Name, yes: Yes = False, output: Output = Format.TABLE
+    context: typer.Context,
+    cluster: Name,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the agent has removed all services.")
+    ] = False,
+    timeout: WithWait = None,
+    yes: Yes = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """Delete a cluster; its agent first removes everything that Towline deployed.
 
+    With --wait: exit code 6 on timeout.
+
     \b
     Example:
-      towline clusters delete staging
+      towline clusters delete staging --wait
     """
+    limit = timeout_of(timeout, wait=wait)
     confirm_deletion(f"cluster {cluster}", yes=yes, along=lambda: _services(context, cluster))
-    _change(context, operations.delete_cluster, cluster, output)
+    api = connect(context)
+    deleted = operations.delete_cluster(api, find_cluster(api, cluster)["id"])
+    show(deleted, COLUMNS, output, "handle")
+    if wait:
+        wait_for_deletion(api, deleted, limit)
+    say(describe_deletion(api, deleted))
 
 
 @app.command("detach")

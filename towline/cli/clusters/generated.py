@@ -72,8 +72,14 @@ class ClusterAgentSettings(TypedDict):
     agentSettings: EffectiveSettings | None
 
 
+class ClusterServicesNodeErrors(TypedDict):
+    source: str
+    message: str
+
+
 class ClusterServicesNode(TypedDict):
     name: str
+    errors: list[ClusterServicesNodeErrors]
 
 
 class NewCluster(Cluster):
@@ -166,7 +172,7 @@ def settings_of_new_cluster(api: GraphQLApi, handle: str, tags: "Sequence[inputs
     return run(api, SETTINGS_OF_NEW_CLUSTER, handle=handle, tags=tags)
 
 
-CLUSTER_SERVICES: GraphQLDocument[Mapping[str, Page[ClusterServicesNode]]] = GraphQLDocument('query ClusterServices($first:Int$after:String$clusterId:ID!){serviceDeployments(first:$first after:$after clusterId:$clusterId){edges{node{name}}pageInfo{hasNextPage endCursor}}}')
+CLUSTER_SERVICES: GraphQLDocument[Mapping[str, Page[ClusterServicesNode]]] = GraphQLDocument('query ClusterServices($first:Int$after:String$clusterId:ID!){serviceDeployments(first:$first after:$after clusterId:$clusterId){edges{node{name errors{source message}}}pageInfo{hasNextPage endCursor}}}')
 
 
 def cluster_services(api: GraphQLApi, cluster_id: str) -> Iterator[ClusterServicesNode]:

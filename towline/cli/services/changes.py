@@ -15,13 +15,13 @@ from towline.cli.services.generated import Revision, Service
 from towline.cli.services.reasons import drift_text
 from towline.cli.services.selective_sync import one_service, sync_resources
 from towline.cli.services.sync_waiting import check_waitable, describe_start, wait_for_sync
-from towline.cli.services.waiting import WithWait, timeout_of
 from towline.cli.shell.confirmation import confirm_changes
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Row, count, field, say, short, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
+from towline.cli.shell.timeouts import WithWait, timeout_of
 from towline.operations import GraphQLApi
 
 Names = Annotated[

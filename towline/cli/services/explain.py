@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from towline.cli.clusters.presence import is_silent
 from towline.cli.pipelines.generated import Pipeline, pipelines
 from towline.cli.repositories.find import OCI_SCHEME
 from towline.cli.services.find import find_service
@@ -12,7 +13,7 @@ from towline.cli.services.generated import (
     ServiceDetails,
     ledger,
 )
-from towline.cli.services.reasons import FINE, drift_text, is_silent, waiting_objects
+from towline.cli.services.reasons import FINE, drift_text, waiting_objects
 from towline.cli.shell.output import age, colour, count, escape_controls, short
 from towline.operations import GraphQLApi
 

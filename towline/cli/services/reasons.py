@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from towline.cli.clusters.presence import is_silent
 from towline.cli.services.generated import ServiceDetailsComponents, ServiceRow
-from towline.cli.shell.output import age, count, seconds_since
+from towline.cli.shell.output import age, count
 
 # No state: the status of the object expresses no health.
 FINE = ("HEALTHY", "PINNED")
@@ -14,7 +15,6 @@ PROBLEMS = (
 )
 """All other states of a service."""
 
-_SILENT_SECONDS = 120
 _WAITING = ("FAILED", None, "PENDING")
 _URGENCY = (*_WAITING, "PAUSED", "RUNNING")
 
@@ -47,11 +47,6 @@ def status_text(service: ServiceRow) -> str:
     """Returns the status, after a rollback with the number of commits behind the ref."""
     behind = service["commitsBehind"] if service["status"] == "PINNED" else None
     return service["status"] if behind is None else f"{service['status']} ({behind} behind)"
-
-
-def is_silent(pinged_at: str | None) -> bool:
-    """Reports whether the last sign of life of an agent is older than two minutes."""
-    return pinged_at is None or seconds_since(pinged_at) >= _SILENT_SECONDS
 
 
 def silent_agent(service: ServiceRow) -> str:

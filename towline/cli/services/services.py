@@ -28,12 +28,8 @@ from towline.cli.services.service_diff import diff_service
 from towline.cli.services.service_manifests import show_manifests
 from towline.cli.services.views import filter_of_view
 from towline.cli.services.waiting import (
-    DEFAULT_TIMEOUT,
-    Timeout,
     WantedState,
-    WithWait,
     status_of,
-    timeout_of,
     wait_for_service,
 )
 from towline.cli.shell.confirmation import Yes, confirm_deletion
@@ -43,6 +39,7 @@ from towline.cli.shell.output import Column, field, say, short, show
 from towline.cli.shell.polling import seconds
 from towline.cli.shell.selectors import Selector, fields_of
 from towline.cli.shell.session import Search, configuration_of, connect, parse_pairs
+from towline.cli.shell.timeouts import DEFAULT_TIMEOUT, Timeout, WithWait, timeout_of
 from towline.cli.views.filters import View
 from towline.input_files import read_text
 from towline.operations import LARGE_PAGE, GraphQLApi, pages

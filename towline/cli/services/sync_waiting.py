@@ -3,9 +3,10 @@
 import time
 
 from core.errors import Invalid
+from towline.cli.clusters.presence import is_silent
 from towline.cli.services.find import label
 from towline.cli.services.generated import RequestedSync, Service, ServiceDetails, requested_sync
-from towline.cli.services.reasons import is_silent, silent_agent
+from towline.cli.services.reasons import silent_agent
 from towline.cli.services.waiting import WantedState, wait_for_service
 from towline.cli.shell.output import say
 from towline.cli.shell.polling import poll_until, with_progress

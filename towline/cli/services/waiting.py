@@ -2,9 +2,6 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import Annotated
-
-import typer
 
 from core.errors import Invalid, TowlineError
 from towline.cli.services.find import find_service, label
@@ -12,26 +9,12 @@ from towline.cli.services.freezes import freeze_of
 from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
 from towline.cli.services.reasons import FINE, PROBLEMS, first_problem, silent_agent
 from towline.cli.shell.output import say, short
-from towline.cli.shell.polling import poll_until, seconds, with_progress
+from towline.cli.shell.polling import poll_until, with_progress
 from towline.operations import GraphQLApi
-
-Timeout = Annotated[str, typer.Option(help="Maximum time to wait, such as 90s or 15m.")]
-WithWait = Annotated[
-    str | None,
-    typer.Option("--timeout", help="With --wait: maximum time, such as 90s or 15m (default: 5m)."),
-]
-DEFAULT_TIMEOUT = "5m"
 
 _SETTLE_SECONDS = 20.0
 _NO_OBJECTS = 1 << 30
 """Number of objects to skip, so that the answer has only their digest."""
-
-
-def timeout_of(timeout: str | None, *, wait: bool) -> int:
-    """Returns the seconds to wait. Raises Invalid for a timeout without --wait."""
-    if timeout is not None and not wait:
-        raise Invalid("--timeout needs --wait")
-    return seconds(timeout or DEFAULT_TIMEOUT, "--timeout")
 
 
 def status_of(text: str) -> str:
