@@ -208,7 +208,7 @@ def test_sink(
       towline notifications test-sink ops
     """
     api = connect(context)
-    _show_deliveries(api, operations.test_sink(api, _sink_id(api, name)), output)
+    show(operations.test_sink(api, _sink_id(api, name)), _delivery_columns(api), output, "id")
     say("see its result with: towline notifications deliveries")
 
 
@@ -226,7 +226,7 @@ def list_routers(
       towline notifications routers
     """
     api = connect(context)
-    _show_routers(api, operations.routers(api, q=query, labels=selector), output)
+    show(operations.routers(api, q=query, labels=selector), _router_columns(api), output, "name")
 
 
 class RouterOptions(OptionGroup):
@@ -275,7 +275,7 @@ def set_router(
         "severity": options.severity.name,
         "projectId": find_project_id(api, options.project),
     }
-    _show_routers(api, operations.set_router(api, attributes), output)
+    show(operations.set_router(api, attributes), _router_columns(api), output, "name")
 
 
 @app.command("delete-router")
@@ -294,7 +294,7 @@ def delete_router(
     confirm_deletion(f"router {name}", yes=yes)
     api = connect(context)
     router = _find_by_name(operations.routers(api, q=name), "router", name)
-    _show_routers(api, operations.delete_router(api, router["id"]), output)
+    show(operations.delete_router(api, router["id"]), _router_columns(api), output, "name")
 
 
 @app.command("deliveries")
@@ -313,7 +313,8 @@ def list_deliveries(
       towline notifications deliveries --state dead
     """
     api, state_name = connect(context), state.name if state else None
-    _show_deliveries(api, operations.deliveries(api, first=PAGE, state=state_name), output)
+    rows = operations.deliveries(api, first=PAGE, state=state_name)
+    show(rows, _delivery_columns(api), output, "id")
 
 
 @app.command("resend")
@@ -329,7 +330,7 @@ def resend(
       towline notifications resend 0198c2f1-7a54-7c3e-9d7b-5d4f0a6b1c2d
     """
     api = connect(context)
-    _show_deliveries(api, operations.resend_notification(api, id), output)
+    show(operations.resend_notification(api, id), _delivery_columns(api), output, "id")
 
 
 def sink_configuration(kind: str, given: Mapping[str, str | None]) -> "SinkConfigurationAttributes":
@@ -350,23 +351,20 @@ def _setting_files(options: list[str]) -> dict[str, str | None]:
     return {name: read_secret(Path(path), "--setting-file") for name, _, path in pairs}
 
 
-def _show_routers(api: GraphQLApi, routers: Router | Iterable[Router], output: Format) -> None:
+def _router_columns(api: GraphQLApi) -> tuple[Column[Router], ...]:
     names = _sink_names(api)
-    columns: tuple[Column[Router], ...] = (
+    return (
         field("NAME"),
         field("EVENTS"),
         field("SEVERITY"),
         Column("SINKS", lambda row: ",".join(names.get(id, id) for id in row["sinkIds"])),
         field("ID"),
     )
-    show(routers, columns, output, "name")
 
 
-def _show_deliveries(
-    api: GraphQLApi, deliveries: Delivery | Iterable[Delivery], output: Format
-) -> None:
+def _delivery_columns(api: GraphQLApi) -> tuple[Column[Delivery], ...]:
     names = _sink_names(api)
-    columns: tuple[Column[Delivery], ...] = (
+    return (
         field("STATE"),
         field("ATTEMPTS"),
         field("STATUS"),
@@ -374,7 +372,6 @@ def _show_deliveries(
         Column("SINK", lambda row: names.get(row["sinkId"], row["sinkId"])),
         field("ID"),
     )
-    show(deliveries, columns, output, "id")
 
 
 def _sink_names(api: GraphQLApi) -> dict[str, str]:
