@@ -118,7 +118,5 @@ class RefreshTokens(StoreOperations):
 
 
 def _is_revoked(family: list[Token]) -> bool:
-    """True if a token of the family was revoked."""
-    refresh_tokens = [token for token in family if token.kind is TokenKind.REFRESH]
-    is_spent = all(token.revoked_at is not None for token in refresh_tokens)
-    return is_spent or any(token.revoked_at for token in family if token.kind is TokenKind.USER)
+    """True if an access token of the family was revoked."""
+    return any(token.revoked_at for token in family if token.kind is TokenKind.USER)

@@ -14,7 +14,9 @@ from controlplane.authorization import (
     ANONYMOUS,
     BUILT_IN,
     INSTALLATION,
+    Grant,
     KubernetesRights,
+    Policy,
     ResourceKind,
     Role,
     Rule,
@@ -33,6 +35,7 @@ ADA, BOB, CREW = make_user("ada"), make_user("bob"), make_group("crew")
 SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
 ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
 READ_CLUSTERS = (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
+USER_MANAGER_RULES = USER_MANAGER.policy.grants[0].role.rules
 WATCH = Role("watch", "watch", START, START, rules=READ_CLUSTERS)
 DEV = make_cluster("dev", project_id="shop")
 
@@ -153,6 +156,35 @@ async def test_nobody_defines_a_role_with_permissions_that_they_lack(
     await check_nothing_happened(world)
 
 
+async def test_a_role_gets_no_permission_that_its_editor_lacks(
+    world: MemoryOperations, roles: Roles
+) -> None:
+    """Not even one that only people elsewhere have now."""
+    people = Role("people", "people", START, START, rules=USER_MANAGER_RULES)
+    await world.given(people)
+    with pytest.raises(Forbidden, match="only grant permissions that you have"):
+        await roles.update(USER_MANAGER, "people", RoleChange(rules=READ_CLUSTERS))
+    wide = KubernetesRights(("team",))
+    with pytest.raises(Forbidden):
+        await roles.update(USER_MANAGER, "people", RoleChange(kubernetes=wide))
+    assert await world.rows(RoleStore) == [people]
+    fewer = (Rule((Verb.READ,), (ResourceKind.USER,)),)
+    after = await roles.update(USER_MANAGER, "people", RoleChange(rules=fewer))
+    assert after.rules == fewer
+
+
+async def test_a_changed_role_keeps_its_name_and_takes_no_other(
+    world: MemoryOperations, roles: Roles
+) -> None:
+    await world.given(WATCH, replace(WATCH, id="other", name="other"))
+    for name in ("other", "admin"):
+        with pytest.raises(Conflict):
+            await roles.update(ADMIN, "watch", RoleChange(name))
+    with pytest.raises(Conflict, match="role 'watch' already exists"):
+        await roles.create(ADMIN, RoleChange("watch", rules=READ_CLUSTERS))
+    assert (await roles.update(ADMIN, "watch", RoleChange("watch", "text"))).description == "text"
+
+
 async def test_an_unbound_role_is_deleted(world: MemoryOperations, roles: Roles) -> None:
     await world.given(ADA, WATCH, bind("watch", ADA))
     with pytest.raises(Conflict, match="has 1 bindings"):
@@ -166,6 +198,51 @@ async def test_an_unbound_role_is_deleted(world: MemoryOperations, roles: Roles)
     assert await roles.delete(ADMIN, "watch") == WATCH
     assert await world.rows(RoleStore) == []
     assert await world.audited() == [(ADMIN.email, "deleteRole", "watch")]
+
+
+async def test_a_list_of_bindings_that_needs_several_reads_is_whole(
+    world: MemoryOperations, bindings: RoleBindings
+) -> None:
+    ids = {f"b{number:04}" for number in range(2001)}
+    await world.given(ADA, *(replace(bind("viewer", ADA), id=id) for id in sorted(ids)))
+    views = await bindings.all(ADMIN)
+    assert len(views) == 2001 and {view.id for view in views} == ids
+
+
+async def test_bindings_as_fields_are_seen_as_a_whole_or_not(
+    world: MemoryOperations, bindings: RoleBindings
+) -> None:
+    """By editors, who change services there, and by readers of bindings; not by their subjects."""
+    of_shop, declared = bind("editor", CREW, OF_SHOP), bind("viewer", ADA, OF_SHOP)
+    await world.given(SHOP, ADA, CREW, of_shop, replace(declared, name="declared"))
+    auditor = Role("auditor", "auditor", rules=(Rule((Verb.READ,), (ResourceKind.BINDING,)),))
+    reader = replace(NOBODY, policy=Policy((Grant(auditor, OF_SHOP),)))
+    for actor in (EDITOR, ADMIN_OF_SHOP, reader, USER_MANAGER):
+        assert [view.row for view in await bindings.of_resources(actor, OF_SHOP)] == [of_shop]
+    for actor in (person(BuiltInRole.VIEWER), person(None, "ada"), NOBODY):
+        assert await bindings.of_resources(actor) == []
+
+
+async def test_the_audit_log_names_role_scope_and_end_of_a_binding(
+    world: MemoryOperations, bindings: RoleBindings
+) -> None:
+    await world.given(SHOP, ADA, CREW)
+    until = START + timedelta(hours=1)
+    draft = BindingDraft("viewer", OF_SHOP, user="ada", expires_at=until, name="b")
+    view = await bindings.create(ADMIN, draft)
+    await bindings.update(ADMIN, view.id, replace(draft, role="editor", expires_at=None))
+    await bindings.delete(ADMIN, view.id)
+    await bindings.set_subjects(ADMIN, OF_SHOP, {"viewer": Subjects(frozenset({"ada"}))})
+    editor = {"role": "editor", "scope": OF_SHOP}
+    assert await world.audit_details() == [
+        (
+            "createRoleBinding",
+            {"role": "viewer", "scope": OF_SHOP, "until": "2026-01-01T01:00:00Z"},
+        ),
+        ("updateRoleBinding", {**editor, "until": ""}),
+        ("deleteRoleBinding", editor),
+        ("setBindings", {"roles": ["viewer"]}),
+    ]
 
 
 async def test_bindings_are_seen_where_the_actor_reads_them(

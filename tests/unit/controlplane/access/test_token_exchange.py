@@ -1,9 +1,12 @@
 """Refresh tokens, and the exchange of tokens of other issuers."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from controlplane.access.model.sign_in import Claims
 from controlplane.access.model.trust_rules import TrustRule, TrustRuleSpec
@@ -15,6 +18,7 @@ from controlplane.platform.context import REVOKED
 from core.errors import Unauthenticated
 from core.identity import TokenKind, new_token
 from tests.fakes.access import FakeIssuers, make_user
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
@@ -92,6 +96,85 @@ async def test_a_revoked_token_ends_its_family(world: MemoryOperations) -> None:
     with pytest.raises(Unauthenticated):
         await tokens.renew(issued.refresh, "")
     assert all(row.revoked_at is not None for row in await world.rows(TokenStore))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("renew"), st.sampled_from([0, 0, 0, 1, 2])),
+        st.tuples(st.just("revoke"), st.integers(0, 2)),
+        st.tuples(st.just("wait"), st.sampled_from([1, 3599, 86_400, 7 * 86_400])),
+    ),
+    max_size=8,
+)
+
+
+@given(STEPS)
+@example([("renew", 0), ("revoke", 1), ("renew", 0)])
+def test_a_family_is_renewed_with_its_newest_token_until_it_ends(
+    steps: list[tuple[str, int]],
+) -> None:
+    """The model: it ends by a revocation, by a token that was used before, or after 7 days."""
+
+    async def run() -> None:
+        world = operations_over_memory()
+        tokens, issued = await begin(world)
+        family, ended, end = [issued], False, START + timedelta(days=7)
+        for step, number in steps:
+            if step == "wait":
+                await world.clock.advance(number)
+            elif step == "revoke":
+                id = family[-1 - min(number, len(family) - 1)].token.id
+                ended = ended or await world.row(TokenStore, id) is not None
+                async with world.store.write() as tx:
+                    await tx[TokenStore].revoke(id, world.clock.now())
+            else:
+                chosen = family[-1 - min(number, len(family) - 1)]
+                is_over = world.clock.now() >= end
+                if ended or is_over or chosen is not family[-1]:
+                    ended = ended or not is_over
+                    with pytest.raises(Unauthenticated):
+                        await tokens.renew(chosen.refresh, "")
+                else:
+                    family.append(await tokens.renew(chosen.refresh, ""))
+                    expires_at = family[-1].token.expires_at
+                    assert expires_at == min(world.clock.now() + timedelta(hours=1), end)
+        if ended and world.clock.now() < end:
+            with pytest.raises(Unauthenticated):
+                await tokens.renew(family[-1].refresh, "")
+            rows = await world.rows(TokenStore)
+            assert all(row.revoked_at is not None for row in rows)
+
+    asyncio.run(run())
+
+
+async def test_a_new_sign_in_leaves_other_families_as_they_are(world: MemoryOperations) -> None:
+    """A user signs in on several machines."""
+    tokens, first = await begin(world)
+    async with world.store.write() as tx:
+        second = await tokens.start_family(tx, "laptop", "ada", "")
+    assert first.token.parent_id != second.token.parent_id
+    for issued in (first, second):
+        await tokens.renew(issued.refresh, "")
+    with pytest.raises(Unauthenticated):
+        await tokens.renew(first.refresh, "")
+    live = [row for row in await world.rows(TokenStore) if row.revoked_at is None]
+    assert {row.parent_id for row in live} == {second.token.parent_id}
+
+
+async def test_the_audit_log_names_the_family_and_who_came_with_a_copy(
+    world: MemoryOperations,
+) -> None:
+    tokens, issued = await begin(world)
+    await tokens.renew(issued.refresh, "192.0.2.1")
+    with pytest.raises(Unauthenticated):
+        await tokens.renew(issued.refresh, "192.0.2.66")
+    async with world.store.read() as tx:
+        entries = await audit_rows(tx)
+    family = issued.token.parent_id
+    assert [(entry.action, entry.target_id, entry.source) for entry in entries] == [
+        ("renewToken", family, "192.0.2.1"),
+        ("endTokens", family, "192.0.2.66"),
+    ]
 
 
 async def test_no_token_for_a_disabled_user_or_another_kind_of_token(
