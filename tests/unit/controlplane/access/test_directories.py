@@ -72,6 +72,7 @@ async def test_a_directory_sees_only_its_own_users(
         (None, [ADA]),
         (AttributeFilter("username", "Ada@Example.org"), [ADA]),
         (AttributeFilter("username", LOCAL.email), []),
+        (AttributeFilter("username", FOREIGN.email), []),
         (AttributeFilter("externalid", "x1"), [ADA]),
         (AttributeFilter("externalid", "f"), []),
     ):
@@ -147,6 +148,101 @@ async def test_a_directory_changes_disables_and_enables_its_users(
     assert actions == ["updateUser", "disableUser", "enableUser"]
     with pytest.raises(Conflict, match="already exists"):
         await scim.change_user(DIRECTORY, "ada", UserPush(LOCAL.email))
+
+
+async def test_addresses_that_differ_in_case_only_are_the_same(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    """An account may change the case of its own, and nobody gets that of another account."""
+    boss = make_user("boss")
+    await world.given(ADA, replace(boss, email="Boss@Example.org"))
+    for email in ("Boss@Example.org", "boss@example.org", "BOSS@EXAMPLE.ORG"):
+        with pytest.raises(Conflict, match=f"account {email} already exists"):
+            await scim.change_user(DIRECTORY, "ada", UserPush(email))
+        with pytest.raises(Conflict, match="is not managed by this directory"):
+            await scim.add_user(DIRECTORY, UserPush(email))
+    after = await scim.change_user(DIRECTORY, "ada", UserPush("Ada@Example.org"))
+    assert (after.id, after.email) == ("ada", "Ada@Example.org")
+    assert world.published == [(ACCESS, "ada")]
+
+
+async def test_a_directory_takes_over_no_service_account(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    bot = replace(ADA, kind=UserKind.SERVICE_ACCOUNT, external_id=None)
+    await world.given(bot, Login("l", IDP, "u1", "ada", START))
+    with pytest.raises(Conflict, match="is not managed by this directory"):
+        await scim.add_user(DIRECTORY, UserPush(bot.email))
+    assert await world.rows(UserStore) == [bot]
+
+
+async def test_a_user_who_comes_back_is_enabled_and_managed_again(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    """Directories push people who return without saying that they are active."""
+    await world.given(ADA)
+    await world.clock.advance(1)
+    await scim.remove_user(DIRECTORY, "ada")
+    await world.clock.advance(1)
+    back = await scim.add_user(DIRECTORY, UserPush(ADA.email, external_id="x9"))
+    changed = {"external_id": "x9", "updated_at": world.clock.now()}
+    assert back == replace(ADA, **changed) == await world.row(UserStore, "ada")
+    assert await world.audit_details() == [
+        ("disableUser", {"directory": IDP, "removed": True}),
+        ("enableUser", {"directory": IDP}),
+    ]
+
+
+async def test_the_audit_log_names_the_directory_and_the_number_of_members(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    bob = make_user("bob", issuer=IDP, external_id="x2")
+    await world.given(ADA, bob)
+    push = replace(edits(MemberOperation.ADD, "ada", "bob"), name="team")
+    group = await scim.add_group(DIRECTORY, push)
+    await world.clock.advance(1)
+    renamed = replace(edits(MemberOperation.REMOVE, "bob"), name="crew")
+    after = await scim.change_group(DIRECTORY, group.id, renamed)
+    assert await world.rows(GroupStore) == [after]
+    assert (after.name, after.updated_at) == ("crew", world.clock.now())
+    await scim.change_group(DIRECTORY, group.id, edits(MemberOperation.REMOVE, "ada"))
+    await scim.change_user(DIRECTORY, "ada", UserPush(name="Countess"))
+    await scim.remove_group(DIRECTORY, group.id)
+    assert await world.audit_details() == [
+        ("createGroup", {"directory": IDP, "joined": 2}),
+        ("updateGroup", {"directory": IDP, "moved": 1}),
+        ("updateGroup", {"directory": IDP, "moved": 1}),
+        ("updateUser", {"directory": IDP}),
+        ("deleteGroup", {"directory": IDP}),
+    ]
+
+
+async def test_members_are_users_that_the_directory_pushed(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    """Not those who only signed in through the same provider, and none of another one."""
+    signed = make_user("signed", issuer=IDP)
+    await world.given(ADA, CREW, signed, FOREIGN)
+    for ids, first in ((("ada", "signed"), "signed"), (("signed", "foreign"), "foreign")):
+        with pytest.raises(Invalid, match=f"no user has the id {first}") as error:
+            await scim.change_group(DIRECTORY, "crew", edits(MemberOperation.ADD, *ids))
+        assert error.value.field == "members"
+    assert await world.rows(MembershipStore) == [] and world.published == []
+
+
+async def test_members_of_groups_of_other_providers_are_not_shown(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    theirs = make_group("theirs", issuer="https://other")
+    await world.given(ADA, theirs, join(ADA, theirs, issuer=IDP))
+    assert await scim.with_members(DIRECTORY, [theirs]) == [ScimGroup(theirs, ())]
+    assert await scim.with_members(DIRECTORY, []) == []
+    for change in (
+        scim.change_group(DIRECTORY, "theirs", GroupPush("mine")),
+        scim.remove_group(DIRECTORY, "theirs"),
+    ):
+        with pytest.raises(NotFound):
+            await change
 
 
 async def test_a_directory_does_not_enable_whom_an_administrator_disabled(

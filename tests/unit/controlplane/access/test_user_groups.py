@@ -1,19 +1,22 @@
 """Operations on groups of users and their members."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from controlplane.access.model.users import UserKind
 from controlplane.access.operations.groups import GroupChange, Groups
+from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.ports import GroupStore, MembershipStore, RoleBindingStore
-from controlplane.authorization import ANONYMOUS
+from controlplane.authorization import ANONYMOUS, ActorKind
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
 from controlplane.platform.ports import PageQuery
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
+from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
 ADA, BOB = make_user("ada"), make_user("bob")
@@ -65,6 +68,30 @@ async def test_people_are_in_the_groups_of_everyone(
     account = replace(NOBODY, id="bot", kind="service-account")
     assert await groups.of_actor(account) == [CREW]
     assert await groups.of_actor(NOBODY) == [EVERYONE]
+
+
+async def test_the_roles_of_users_name_where_they_come_from(world: MemoryOperations) -> None:
+    """Roles of a group of everyone are those of people, and not of service accounts."""
+    bot = replace(make_user("bot"), kind=UserKind.SERVICE_ACCOUNT)
+    await world.given(ADA, bot, CREW, EVERYONE, join(ADA, CREW), join(bot, CREW))
+    until = START + timedelta(hours=1)
+    await world.given(
+        bind("admin", ADA, until=until),
+        replace(bind("editor", CREW), given_by="root@example.org"),
+        bind("viewer", EVERYONE),
+        bind("viewer", BOB),
+        bind("gone", ADA),
+    )
+    async with world.store.read() as tx:
+        ada, account = [await actor_of_user(tx, user, START) for user in (ADA, bot)]
+    assert {grant.role.id: grant.why for grant in ada.policy.grants} == {
+        "admin": "directly until 2026-01-01T01:00:00Z",
+        "editor": "group crew, given by root@example.org",
+        "viewer": "group all",
+    }
+    assert [grant.role.id for grant in account.policy.grants] == ["editor"]
+    assert (ada.kind, account.kind) == (ActorKind.USER, ActorKind.SERVICE_ACCOUNT)
+    assert (ada.id, ada.name, ada.email) == ("ada", "ada", "ada@example.org")
 
 
 async def test_a_member_of_a_group_of_everyone_is_in_it_once(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -239,6 +240,43 @@ async def test_a_service_account_with_an_address_is_updated(
     with pytest.raises(Forbidden):
         await accounts.update(EDITOR, made.id, "x", None)
     assert (await world.audited())[1] == (ADMIN.email, "updateServiceAccount", "cd@example.org")
+
+
+async def test_a_disabled_account_is_created_again_with_its_roles(
+    world: MemoryOperations, accounts: ServiceAccounts
+) -> None:
+    """By those who have these roles; its tokens stay revoked."""
+    off = replace(BOT, disabled_at=START)
+    token = make_token(BOT, TokenKind.SERVICE_ACCOUNT, revoked_at=START)[0]
+    await world.given(off, token, bind("editor", off))
+    await world.clock.advance(1)
+    with pytest.raises(Forbidden, match="only grant permissions that you have"):
+        await accounts.create(USER_MANAGER, "bot")
+    await check_nothing_happened(world)
+    back = await accounts.create(ADMIN, "bot")
+    assert back == replace(BOT, updated_at=world.clock.now()) == await world.row(UserStore, "bot")
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [START]
+    assert await world.audited() == [(ADMIN.email, "createServiceAccount", BOT.email)]
+    assert world.published == [(ACCESS, "bot")]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"kind": UserKind.PERSON, "disabled_at": START},
+        {"disabled_at": START, "disabled_by": "https://idp"},
+        {},
+    ],
+)
+async def test_people_and_accounts_of_a_directory_are_not_created_again(
+    world: MemoryOperations, accounts: ServiceAccounts, columns: dict[str, Any]
+) -> None:
+    existing = replace(BOT, email="ci@example.org", **columns)
+    await world.given(existing)
+    with pytest.raises(Conflict, match="ci@example.org already exists"):
+        await accounts.create(ADMIN, "CI", "ci@example.org")
+    assert await world.rows(UserStore) == [existing]
+    await check_nothing_happened(world)
 
 
 async def test_a_service_account_gets_a_token(
