@@ -242,8 +242,9 @@ class SignIn:
             if challenge.user_id is None:
                 raise DevicePending("not decided yet")
             await tx[ChallengeStore].mark_used(challenge.id, now)
-            if challenge.detail.get("decision") == "yes":
-                user = await find_user(tx, challenge.user_id)
+            user = await find_user(tx, challenge.user_id)
+            # Disabling a user revokes all tokens, so this one must not come after it.
+            if challenge.detail.get("decision") == "yes" and user.disabled_at is None:
                 return await self._token_of_device(tx, challenge.detail, user.id)
         raise Forbidden("the request was denied")
 

@@ -11,6 +11,7 @@ from controlplane.access.model.sign_in import Claims, Issuer
 from controlplane.access.model.users import Login, User, UserKind
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.sign_in import DevicePending, ProviderReply, SignIn
+from controlplane.access.operations.users import Users
 from controlplane.access.ports import (
     ChallengeStore,
     SignInFailureStore,
@@ -38,7 +39,7 @@ from tests.fakes.access import (
     make_user,
     password_hash,
 )
-from tests.fakes.actors import person
+from tests.fakes.actors import ADMIN, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
@@ -319,6 +320,23 @@ async def test_an_approved_device_gets_a_token_once(
     with pytest.raises(Unauthenticated, match="already used"):
         await sign_in.poll_device(device)
     assert await world.audited() == [(ASKER.email, "approveDevice", "c" * 80)]
+
+
+async def test_a_device_of_a_user_who_was_disabled_meanwhile_gets_no_token(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """Also after the user is enabled again: disabling ended all that they had approved."""
+    await world.given(ADA)
+    device, code = await sign_in.begin_device("cli", HOME)
+    await sign_in.decide_device(ASKER, code, approve=True)
+    users = Users(world.context)
+    await users.disable(ADMIN, "ada")
+    with pytest.raises(Forbidden, match="denied"):
+        await sign_in.poll_device(device)
+    await users.disable(ADMIN, "ada", disabled=False)
+    with pytest.raises(Unauthenticated, match="already used"):
+        await sign_in.poll_device(device)
+    assert await world.rows(TokenStore) == []
 
 
 async def test_a_denied_device_gets_no_token(world: MemoryOperations, sign_in: SignIn) -> None:
