@@ -347,22 +347,17 @@ class SignIn:
             rows = {row.id: row for row in await tx[SignInFailureStore].lock(list(counters))}
             for id, limit in counters.items():
                 row = rows.get(id)
-                if row is None or row.until <= now:
-                    continue
-                if row.count >= limit:
+                if row is not None and row.count >= limit:
                     wait = (row.until - now).total_seconds()
                     raise LimitExceeded(
                         f"too many failed sign-ins: try again in {wait / 60:.0f} minutes",
                         retry_after=wait,
                     )
             for id in counters:
-                row = rows.get(id)
-                if row is not None and row.until > now:
+                if (row := rows.get(id)) is not None:
                     await tx[SignInFailureStore].set_count(id, row.count + 1)
-                    continue
-                if row is not None:
-                    await tx[SignInFailureStore].remove(id)
-                await tx[SignInFailureStore].add(SignInFailures(id, 1, now + FAILURES_WINDOW))
+                else:
+                    await tx[SignInFailureStore].add(SignInFailures(id, 1, now + FAILURES_WINDOW))
 
     @retry_on_collision
     async def _uncount_attempt(self, counters: Mapping[str, int]) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.access.model.sign_in import Claims, Issuer
+from controlplane.access.model.sign_in import MAX_FAILURES_PER_ACCOUNT, Claims, Issuer
 from controlplane.access.model.users import Login, User, UserKind
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.sign_in import DevicePending, ProviderReply, SignIn
@@ -40,6 +40,7 @@ from tests.fakes.access import (
     password_hash,
 )
 from tests.fakes.actors import ADMIN, person
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
@@ -101,6 +102,78 @@ async def test_a_wrong_password_is_counted_and_audited(
     assert [row.count for row in await world.rows(SignInFailureStore)] == [1, 1]
     assert await world.rows(TokenStore) == []
     assert await world.audited() == [("", "signIn", ADA.email)]
+
+
+async def test_the_audit_log_says_from_where_and_how_people_sign_in(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """A failure is a refusal of nobody: whether the account exists is not said."""
+    await world.given(ADA)
+    for email in (ADA.email, "nobody@example.org"):
+        with pytest.raises(Unauthenticated):
+            await sign_in.sign_in_with_password(email, "wrong", "192.0.2.66")
+    await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
+    async with world.store.read() as tx:
+        rows = await audit_rows(tx)
+    assert [(row.target, row.source, row.verdict.value, row.actor_id) for row in rows] == [
+        (ADA.email, "192.0.2.66", "refused", ""),
+        ("nobody@example.org", "192.0.2.66", "refused", ""),
+        (ADA.email, HOME, "allowed", "ada"),
+    ]
+    assert rows[2].detail == {"by": "password"} and rows[0].detail == {}
+
+
+class BusyPasswords(FakePasswords):
+    """Refuses to compare while it has too much to do."""
+
+    busy = True
+
+    async def verify(self, hash: str | None, password: str) -> bool:
+        if self.busy:
+            raise LimitExceeded("too many sign-ins at once")
+        return await super().verify(hash, password)
+
+
+async def test_an_attempt_that_was_not_compared_is_not_counted(
+    world: MemoryOperations, issuers: FakeIssuers
+) -> None:
+    await world.given(ADA)
+    passwords = BusyPasswords()
+    sign_in = SignIn(world.context, Federation(world.context, issuers), passwords)
+    for _ in range(MAX_FAILURES_PER_ACCOUNT + 1):
+        with pytest.raises(LimitExceeded, match="too many sign-ins at once"):
+            await sign_in.sign_in_with_password(ADA.email, "wrong", HOME)
+    assert await world.rows(SignInFailureStore) == [] and await world.audited() == []
+    passwords.busy = False
+    assert await sign_in.sign_in_with_password(ADA.email, PASSWORD, HOME)
+
+
+async def test_failures_of_others_stay_counted(world: MemoryOperations, sign_in: SignIn) -> None:
+    """A success takes back its own attempt, and ended counts go with any attempt."""
+    bob = make_user("bob", password=password_hash("battery staple"))
+    await world.given(ADA, bob)
+    for source in ("192.0.2.2", "192.0.2.3"):
+        with pytest.raises(Unauthenticated):
+            await sign_in.sign_in_with_password(ADA.email, "wrong", source)
+    await sign_in.sign_in_with_password(bob.email, "battery staple", HOME)
+    assert sorted(row.count for row in await world.rows(SignInFailureStore)) == [1, 1, 2]
+    await world.clock.advance(15 * 60)
+    await sign_in.sign_in_with_password(bob.email, "battery staple", HOME)
+    assert await world.rows(SignInFailureStore) == []
+
+
+async def test_long_values_of_browsers_and_programs_are_cut(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """To the columns of the store; a password is compared up to its greatest length."""
+    longest = "p" * 256
+    await world.given(replace(ADA, password=password_hash(longest)))
+    await sign_in.sign_in_with_password(ADA.email, longest, "s" * 70)
+    with pytest.raises(Unauthenticated):
+        await sign_in.sign_in_with_password(ADA.email, longest + "p", HOME)
+    _, code = await sign_in.begin_device("cli", "s" * 70)
+    assert (await sign_in.pending_device(ASKER, code)).detail["source"] == "s" * 64
+    assert [row.source for row in await world.rows(TokenStore)] == ["s" * 64]
 
 
 async def test_an_account_is_closed_for_15_minutes_after_10_failures(
@@ -319,7 +392,9 @@ async def test_an_approved_device_gets_a_token_once(
     assert issued.secret not in repr(issued)
     with pytest.raises(Unauthenticated, match="already used"):
         await sign_in.poll_device(device)
+    assert issued.token.source == HOME
     assert await world.audited() == [(ASKER.email, "approveDevice", "c" * 80)]
+    assert await world.audit_details() == [("approveDevice", {"device": HOME})]
 
 
 async def test_a_device_of_a_user_who_was_disabled_meanwhile_gets_no_token(
@@ -416,6 +491,32 @@ async def test_an_invalid_setup_is_refused(
         await sign_in.set_up(secret, email, "", password, HOME)
     assert await world.row(UserStore, "admin") == ADMINISTRATOR
     assert await world.rows(TokenStore) == [] and await world.audited() == []
+
+
+async def test_no_setup_link_beside_a_user_with_a_password(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    await world.given(ADMINISTRATOR, ADA)
+    assert await sign_in.setup_secret() is None
+
+
+async def test_a_setup_link_is_for_the_account_of_the_first_start(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """It makes no other user an administrator, and two links make one."""
+    await world.given(ADMINISTRATOR)
+    first, second = await sign_in.setup_secret(), await sign_in.setup_secret()
+    assert first is not None and second is not None and first != second
+    await world.clock.advance(1)
+    await sign_in.set_up(first, ADA.email, "Ada", PASSWORD, HOME)
+    with pytest.raises(Conflict, match="is already set up"):
+        await sign_in.set_up(second, "eve@example.org", "Eve", PASSWORD, HOME)
+    (user,) = await world.rows(UserStore)
+    assert (user.email, user.updated_at) == (ADA.email, world.clock.now())
+    assert await world.audit_details() == [
+        ("setUp", {"role": "admin"}),
+        ("signIn", {"by": "setup link"}),
+    ]
 
 
 async def test_no_setup_link_after_a_sign_in_by_a_provider(

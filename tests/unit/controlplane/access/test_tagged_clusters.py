@@ -1,6 +1,7 @@
 """Role bindings that hold only in the clusters with some tags."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,10 +13,17 @@ from controlplane.access.operations.role_bindings import BindingDraft, RoleBindi
 from controlplane.access.operations.scopes import actor_of_user
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.users import Users
+from controlplane.authorization import ADMIN as ADMIN_ROLE
+from controlplane.authorization import EDITOR as EDITOR_ROLE
 from controlplane.authorization import (
     INSTALLATION,
     Actor,
+    ActorKind,
+    Grant,
+    Policy,
     ResourceKind,
+    Role,
+    Rule,
     Scope,
     Verb,
 )
@@ -154,6 +162,79 @@ async def test_tags_that_move_a_cluster_into_a_role_or_out_of_it_need_the_right_
     await clusters.update(ADMIN, cluster.id, ClusterChange(tags=tags))
     assert await writable(world) == before ^ {cluster.id}
     assert (ACCESS, "ada") in world.published
+
+
+WRITES = Role("writes", "writes", rules=(Rule((Verb.READ, Verb.WRITE)),))
+BINDS = Role("binds", "binds", rules=(Rule((Verb.ADMINISTER,), (ResourceKind.BINDING,)),))
+
+
+@pytest.mark.parametrize(
+    ("roles", "text"),
+    [
+        ((WRITES, EDITOR_ROLE), "may not administer bindings"),
+        ((WRITES, BINDS), "lacks permissions that role editor grants"),
+        ((WRITES, BINDS, EDITOR_ROLE), ""),
+    ],
+)
+async def test_tags_need_the_right_to_bind_and_the_role_itself(
+    world: MemoryOperations, roles: tuple[Role, ...], text: str
+) -> None:
+    """One of them is not enough, neither to move the cluster in nor to take it out."""
+    await world.given(selecting("env=dev"))
+    grants = tuple(Grant(role) for role in roles)
+    actor = Actor(ActorKind.USER, "wes", "wes", "wes@example.org", Policy(grants))
+    clusters = Clusters(world.context)
+    for cluster, tags in ((PROD, {"env": "dev"}), (DEV, {"env": "prod"})):
+        if not text:
+            await clusters.update(actor, cluster.id, ClusterChange(tags=tags))
+            continue
+        with pytest.raises(Forbidden, match=text):
+            await clusters.update(actor, cluster.id, ClusterChange(tags=tags))
+
+
+@pytest.mark.parametrize(("days", "ends"), [(1, False), (3, True)])
+async def test_a_cluster_joins_a_role_that_ends_before_that_of_the_editor(
+    world: MemoryOperations, days: int, ends: bool
+) -> None:
+    """To take a cluster out of a role, it is enough to have the role now."""
+    soon = replace(selecting("env=dev"), expires_at=START + timedelta(days=days))
+    await world.given(soon)
+    until = START + timedelta(days=2)
+    grants = (Grant(ADMIN_ROLE, expires_at=until), Grant(WRITES))
+    actor = Actor(ActorKind.USER, "wes", "wes", "wes@example.org", Policy(grants))
+    clusters = Clusters(world.context)
+    if ends:
+        with pytest.raises(Forbidden, match="no longer than you have them"):
+            await clusters.update(actor, "prod", ClusterChange(tags={"env": "dev"}))
+    else:
+        await clusters.update(actor, "prod", ClusterChange(tags={"env": "dev"}))
+    await clusters.update(actor, "dev", ClusterChange(tags={}))
+
+
+async def test_a_role_holds_where_every_requirement_is_met(world: MemoryOperations) -> None:
+    """Tags that meet one of two requirements need no right to bind the role."""
+    await world.given(selecting("env=dev,team=a", role="admin"))
+    clusters = Clusters(world.context)
+    await clusters.update(EDITOR, "prod", ClusterChange(tags={"env": "dev"}))
+    assert await writable(world) == set()
+    with pytest.raises(Forbidden):
+        await clusters.update(EDITOR, "prod", ClusterChange(tags={"env": "dev", "team": "a"}))
+
+
+async def test_two_selectors_of_one_user_are_looked_up_each(world: MemoryOperations) -> None:
+    dev, prod = selecting("env=dev"), replace(selecting("env=prod"), id="prod")
+    again = replace(selecting("env=dev", role="viewer"), id="again")
+    await world.given(dev, prod, again)
+    assert await writable(world) == {"dev", "prod", "shops"}
+    ada = await ada_of(world)
+    scopes = sorted((grant.role.id, grant.scope) for grant in ada.policy.grants)
+    assert scopes == [
+        ("editor", "cluster:dev"),
+        ("editor", "cluster:prod"),
+        ("editor", "cluster:shops"),
+        ("viewer", "cluster:dev"),
+        ("viewer", "cluster:shops"),
+    ]
 
 
 async def test_other_tags_need_no_more_than_before(world: MemoryOperations) -> None:
