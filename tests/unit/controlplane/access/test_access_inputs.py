@@ -1,10 +1,12 @@
 """Inputs of the API for roles, groups, projects and tokens, as changes."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from controlplane.access.api.inputs import (
+    AccessTokenAttributes,
     ClaimPatternAttributes,
     GroupAttributes,
     KubernetesRightsAttributes,
@@ -68,6 +70,41 @@ def test_bindings_of_a_project_arrive_by_role() -> None:
     readers = [made(PolicyBindingAttributes, user_id="u"), None]
     change = made(ProjectAttributes, name="shop", read_bindings=readers).change()
     assert change == ProjectChange("shop", subjects={"viewer": Subjects(frozenset({"u"}))})
+
+
+def test_a_binding_names_a_user_or_a_group() -> None:
+    """An empty list takes the role from everybody; a binding of nobody is a mistake."""
+    both = [
+        made(PolicyBindingAttributes, user_id="u"),
+        made(PolicyBindingAttributes, group_id="g"),
+    ]
+    change = made(ProjectAttributes, name="p", read_bindings=[], write_bindings=both).change()
+    assert change.subjects == {
+        "viewer": Subjects(),
+        "editor": Subjects(frozenset({"u"}), frozenset({"g"})),
+    }
+    for nobody in (made(PolicyBindingAttributes), made(PolicyBindingAttributes, user_id="")):
+        with pytest.raises(Invalid, match="needs userId or groupId"):
+            made(ProjectAttributes, name="p", read_bindings=[*both, nobody]).change()
+
+
+def test_a_list_of_bindings_has_a_limit() -> None:
+    full = [made(PolicyBindingAttributes, user_id=str(number)) for number in range(500)]
+    assert (
+        len(made(ProjectAttributes, name="p", read_bindings=full).change().subjects["viewer"].users)
+        == 500
+    )
+    with pytest.raises(Invalid, match="bindings: must have at most 500"):
+        made(ProjectAttributes, name="p", read_bindings=[*full, None]).change()
+
+
+@pytest.mark.parametrize(("days", "expected"), [(None, 90), (1, 1), (0, 0), (366, 366)])
+def test_a_token_lives_for_days(days: int | None, expected: int) -> None:
+    token = made(AccessTokenAttributes, name="ci", expires_in_days=days)
+    assert token.lifetime() == timedelta(days=expected)
+    with pytest.raises(Invalid, match="366 at most") as error:
+        made(AccessTokenAttributes, name="ci", expires_in_days=2**31 - 1).lifetime()
+    assert error.value.field == "expiresInDays"
 
 
 def test_claims_of_a_trust_rule_arrive_by_name() -> None:

@@ -222,6 +222,7 @@ async def test_a_matching_token_is_exchanged(
     assert token.expires_at == START + timedelta(minutes=life)
     assert secret.startswith("tws_")
     assert await world.audited() == [("towline", "exchangeToken", BOT.email)]
+    assert await world.audit_details() == [("exchangeToken", {"subject": "repo:fleet"})]
 
 
 @pytest.mark.parametrize(
