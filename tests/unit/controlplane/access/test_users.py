@@ -10,7 +10,16 @@ from controlplane.access.model.users import UserKind
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.users import Users
 from controlplane.access.ports import RoleBindingStore, TokenStore, UserStore
-from controlplane.authorization import ANONYMOUS, INSTALLATION, SYSTEM, Role, Scope
+from controlplane.authorization import (
+    ANONYMOUS,
+    BUILT_IN,
+    INSTALLATION,
+    SYSTEM,
+    Grant,
+    Policy,
+    Role,
+    Scope,
+)
 from controlplane.platform.context import ACCESS, REVOKED
 from controlplane.platform.ports import PageQuery
 from core.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
@@ -150,6 +159,38 @@ async def test_nobody_gives_or_takes_permissions_that_they_lack(
     assert await world.rows(UserStore) == [ADA, BOB]
     assert await world.rows(RoleBindingStore) == [bind("admin", BOB)]
     await check_nothing_happened(world)
+
+
+async def test_to_replace_a_role_one_needs_the_old_one_too(
+    world: MemoryOperations, users: Users
+) -> None:
+    """Also now only: a manager whose role ends soon may still take it away."""
+    manager = USER_MANAGER.policy.grants[0]
+    viewer = replace(USER_MANAGER, policy=Policy((manager, Grant(BUILT_IN["viewer"]))))
+    await world.given(BOB, bind("admin", BOB))
+    with pytest.raises(Forbidden, match="role admin grants everywhere"):
+        await users.upsert(viewer, BOB.email, role="viewer")
+    brief = Grant(BUILT_IN["admin"], expires_at=START + timedelta(minutes=1))
+    brief_admin = replace(viewer, policy=Policy((manager, Grant(BUILT_IN["viewer"]), brief)))
+    await users.upsert(brief_admin, BOB.email, role="viewer")
+    (row,) = await world.rows(RoleBindingStore)
+    assert (row.role_id, row.given_by) == ("viewer", "mia@example.org")
+    assert await world.audit_details() == [("updateUser", {"role": "viewer"})]
+
+
+async def test_a_user_is_created_once(world: MemoryOperations, users: Users) -> None:
+    """Also if it is disabled: its roles are somebody's."""
+    await world.given(replace(BOB, disabled_at=START))
+    made = await users.create(ADMIN, "new@example.org")
+    assert (made.name, made.disabled_at) == ("new@example.org", None)
+    assert await world.row(UserStore, made.id) == made
+    assert await world.rows(RoleBindingStore) == []
+    for email, error in ((BOB.email, Conflict), (made.email, Conflict), ("x", Invalid)):
+        with pytest.raises(error):
+            await users.create(ADMIN, email)
+    with pytest.raises(Forbidden):
+        await users.create(EDITOR, "other@example.org")
+    assert await world.audited() == [(ADMIN.email, "createUser", "new@example.org")]
 
 
 LONG_ADDRESS = f"{'a' * 308}@example.org"
@@ -368,7 +409,8 @@ async def test_the_first_start_makes_one_administrator(
     assert await world.audited() == [("towline", "createUser", "admin")]
     assert await users.bootstrap() is None
     assert await world.rows(UserStore) == [admin]
-    assert len(await world.rows(TokenStore)) == 1
+    (token,) = await world.rows(TokenStore)
+    assert (token.user_id, token.expires_at) == (admin.id, START + timedelta(days=90))
 
 
 async def test_only_the_operator_creates_tokens_of_other_users(
