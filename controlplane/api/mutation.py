@@ -126,6 +126,7 @@ class Mutation(
         attributes: ServiceDeploymentAttributes,
         cluster_id: strawberry.ID | None = None,
         cluster: str | None = None,
+        repository_url: str | None = None,
     ) -> ServiceDeployment | None:
         """Creates a service in a cluster. Give either `clusterId` or `cluster`.
 
@@ -133,9 +134,13 @@ class Mutation(
             attributes: Fields of the service.
             cluster_id: ID of the cluster.
             cluster: Handle of the cluster.
+            repository_url: URL of the Git or OCI repository, instead of its ID. An unknown one is
+                added without credentials, together with the service or not at all.
         """
-        services, actor = info.context[Services], info.context.actor
-        row = await services.create(actor, cluster_id, cluster, attributes.change())
+        services, actor, change = info.context[Services], info.context.actor, attributes.change()
+        row = await services.create(
+            actor, cluster_id, cluster, change, repository_url=repository_url
+        )
         return await service_type(info, row)
 
     update_service_deployment = _SERVICES.call(Services.update, ServiceUpdateAttributes)

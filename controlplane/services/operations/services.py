@@ -51,6 +51,7 @@ from controlplane.services.operations.fences import (
     check_revision_fence,
     check_service_fence,
 )
+from controlplane.services.operations.folder_sources import find_or_add_repository
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.helm_sources import (
     resolve_chart_source,
@@ -311,10 +312,13 @@ class Services:
         cluster_id: str | None,
         cluster_handle: str | None,
         change: ServiceChange,
+        *,
+        repository_url: str | None = None,
     ) -> Service:
         """Creates a service, renders it and offers it to its cluster's agent.
 
-        A promoted service waits until a pipeline sets its commit.
+        A promoted service waits until a pipeline sets its commit. `repository_url` names the
+        repository instead of its id, and adds an unknown one.
         """
         require_member(actor)
         name = check_label(change.name or "", "name")
@@ -322,6 +326,8 @@ class Services:
         async with self._context.change(actor, "createServiceDeployment") as tx:
             project = await _find_project(tx, change)
             cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
+            if repository_url:
+                change = await _with_repository(tx, cluster, change, repository_url)
             service = await self._add_service(tx, cluster, name, namespace, change)
             # A new service has none that an empty list would remove.
             relations = replace(
@@ -675,6 +681,16 @@ async def _check_renderer(tx: Change, columns: Columns) -> None:
         with reference("renderedBy", cluster_id):
             cluster = await peek_cluster(tx, cluster_id)
             require(tx.actor, Verb.WRITE, cluster.target)
+
+
+async def _with_repository(
+    tx: Change, cluster: Cluster, change: ServiceChange, url: str
+) -> ServiceChange:
+    """The change of a new service with the repository of a URL."""
+    if change.repository_id:
+        raise Invalid("give either repositoryId or repositoryUrl", field="repositoryUrl")
+    project_id = change.project_id or cluster.project_id
+    return replace(change, repository_id=(await find_or_add_repository(tx, url, project_id)).id)
 
 
 async def _find_repository_id(tx: Change, change: ServiceChange) -> RepositoryId | None:

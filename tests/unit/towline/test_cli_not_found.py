@@ -20,6 +20,7 @@ from towline.cli.projects.find import find_project
 from towline.cli.repositories.find import (
     find_folder_repository,
     find_helm_repository,
+    find_known_repository,
     find_oci_repository,
     find_or_add_repository,
     find_repository,
@@ -40,6 +41,7 @@ from towline.cli.services.pods import no_pod
         (find_service_set, "sets list"),
         (find_helm_repository, "helm-repos list"),
         (find_oci_repository, "oci-repos list"),
+        (find_known_repository, "repos list"),
         (find_or_add_repository, "repos list"),
         (find_pipeline, "pipelines list"),
         (find_project, "projects list"),

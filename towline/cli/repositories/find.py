@@ -61,16 +61,24 @@ def find_folder_repository(api: GraphQLApi, name: str) -> str:
     return oci_repository["id"]
 
 
+def find_known_repository(api: GraphQLApi, name: str) -> str | None:
+    """Finds a Git or OCI repository like `find_folder_repository`; returns None for an unknown URL.
+
+    NotFound: the name is neither known nor a URL.
+    """
+    existing = found_or_none(lambda: find_folder_repository(api, name))
+    if existing is None and "://" not in name and "@" not in name:
+        hint = "; to add a new one, give its URL"
+        raise NotFound(not_found(f"repository {name}", "repos list") + hint)
+    return existing
+
+
 def find_or_add_repository(api: GraphQLApi, name: str) -> str:
     """Finds a Git or OCI repository like `find_folder_repository`, and adds an unknown URL without
     credentials; returns its id.
     """
-    existing = found_or_none(lambda: find_folder_repository(api, name))
-    if existing is not None:
+    if (existing := find_known_repository(api, name)) is not None:
         return existing
-    if "://" not in name and "@" not in name:
-        hint = "; to add a new one, give its URL"
-        raise NotFound(not_found(f"repository {name}", "repos list") + hint)
     is_oci = name.startswith(OCI_SCHEME)
     create = create_oci_repository if is_oci else create_repository
     id = create(api, {"url": name})["id"]

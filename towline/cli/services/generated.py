@@ -543,11 +543,11 @@ def service(api: GraphQLApi, *, id: str | None = None, cluster: str | None = Non
     return run(api, SERVICE, id=id, cluster=cluster, name=name)
 
 
-CREATE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation CreateService($clusterId:ID$cluster:String$attributes:ServiceDeploymentAttributes!){createServiceDeployment(clusterId:$clusterId cluster:$cluster attributes:$attributes){...Service}}' + _SERVICE)
+CREATE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation CreateService($clusterId:ID$cluster:String$attributes:ServiceDeploymentAttributes!$repositoryUrl:String){createServiceDeployment(clusterId:$clusterId cluster:$cluster attributes:$attributes repositoryUrl:$repositoryUrl){...Service}}' + _SERVICE)
 
 
-def create_service(api: GraphQLApi, attributes: "inputs.ServiceDeploymentAttributes", *, cluster_id: str | None = None, cluster: str | None = None) -> Service:
-    return run(api, CREATE_SERVICE, clusterId=cluster_id, cluster=cluster, attributes=attributes)
+def create_service(api: GraphQLApi, attributes: "inputs.ServiceDeploymentAttributes", *, cluster_id: str | None = None, cluster: str | None = None, repository_url: str | None = None) -> Service:
+    return run(api, CREATE_SERVICE, clusterId=cluster_id, cluster=cluster, attributes=attributes, repositoryUrl=repository_url)
 
 
 UPDATE_SERVICE: GraphQLDocument[Mapping[str, Service | None]] = GraphQLDocument('mutation UpdateService($id:ID!$attributes:ServiceUpdateAttributes!){updateServiceDeployment(id:$id attributes:$attributes){...Service}}' + _SERVICE)

@@ -9,7 +9,7 @@ from core.errors import Invalid
 from towline.cli.clusters.find import find_cluster, find_cluster_id
 from towline.cli.manifests.managers import warn_of_managers
 from towline.cli.projects.find import find_project_id
-from towline.cli.repositories.find import OCI_SCHEME, find_or_add_repository
+from towline.cli.repositories.find import OCI_SCHEME, find_known_repository
 from towline.cli.services import generated as operations
 from towline.cli.services.changes import pause, resume, roll_back, sync, unpin
 from towline.cli.services.columns import COLUMNS, ROW_COLUMNS
@@ -242,10 +242,13 @@ def create_service(
     api = connect(context)
     attributes = options.attributes(api, name)
     cluster_id = find_cluster(api, options.cluster)["id"]
+    url = None
     if options.repo is not None:
-        # Last, because an error above would leave a repository that nobody uses.
-        attributes["repositoryId"] = find_or_add_repository(api, options.repo)
-    created = operations.create_service(api, attributes, cluster_id=cluster_id)
+        attributes["repositoryId"] = find_known_repository(api, options.repo)
+        url = options.repo if attributes["repositoryId"] is None else None
+    created = operations.create_service(api, attributes, cluster_id=cluster_id, repository_url=url)
+    if url:
+        say(f"added repository {url}")
     if wait:
         row = wait_for_service(api, label(created), WantedState(), limit, is_new=True)
         show(row, COLUMNS, output, label)
