@@ -190,7 +190,7 @@ class OperationModule:
         body = "\n\n".join(
             [*self._classes.texts.values(), *([fragments] if fragments else []), *operations]
         )
-        return f"{_head(body)}\n\n{body}"
+        return f"{_module_head(body)}\n\n{body}"
 
     def _operation(self, node: OperationDefinitionNode) -> str:
         """Document and function of an operation."""
@@ -341,7 +341,7 @@ def _scalar(kind: GraphQLType) -> str:
     return _SCALARS.get(get_named_type(kind).name, "str")
 
 
-def _head(body: str) -> str:
+def _module_head(body: str) -> str:
     """Docstring and the imports that a body needs."""
     needed = {
         "collections.abc": ("Iterator", "Mapping", "Sequence"),

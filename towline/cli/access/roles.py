@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Roles: named sets of permissions.")
 
 
-def _rules(row: Role) -> str:
+def _format_rules(row: Role) -> str:
     """Formats rules as `read,write cluster,service; …`; `*` means all."""
     return "; ".join(
         f"{','.join(rule['verbs']).lower() or '*'} {','.join(rule['kinds']).lower() or '*'}"
@@ -33,7 +33,7 @@ def _rules(row: Role) -> str:
 COLUMNS: tuple[Column[Role], ...] = (
     field("NAME"),
     field("BUILT IN", "builtIn"),
-    Column("RULES", _rules),
+    Column("RULES", _format_rules),
     Column("KUBERNETES GROUPS", lambda row: ",".join(row["kubernetes"]["groups"])),
 )
 
@@ -109,13 +109,16 @@ def _rules_of(rules: object, file: Path) -> list[JsonObject]:
     return [
         {
             **rule,
-            **{field: _upper(rule.get(field), f"{file}: {field}") for field in ("verbs", "kinds")},
+            **{
+                field: _upper_values(rule.get(field), f"{file}: {field}")
+                for field in ("verbs", "kinds")
+            },
         }
         for rule in rules
     ]
 
 
-def _upper(values: object, place: str) -> list[str]:
+def _upper_values(values: object, location: str) -> list[str]:
     if not isinstance(values or [], list):
-        raise Invalid(f"{place}: use a list of words, such as [read]")
+        raise Invalid(f"{location}: use a list of words, such as [read]")
     return [str(value).upper() for value in cast("list[object]", values or [])]

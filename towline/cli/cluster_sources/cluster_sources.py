@@ -100,13 +100,15 @@ class SourceOptions(OptionGroup):
     def attributes(self, api: GraphQLApi) -> "ClusterSourceAttributes":
         """Builds the attributes for the API."""
         attributes: ClusterSourceAttributes = {
-            "inventory": _choice(self.inventory, "--inventory", "CLUSTER_API", "CLUSTER_PROFILE"),
+            "inventory": _enum_name(
+                self.inventory, "--inventory", "CLUSTER_API", "CLUSTER_PROFILE"
+            ),
             "namespace": self.namespace,
             "selector": self.objects,
             "nameTemplate": self.name_template,
             "tags": named(parse_pairs(self.tag, "--tag")) if self.tag else None,
             "tagLabels": self.tag_label,
-            "gone": _choice(self.gone, "--gone", "KEEP", "DELETE"),
+            "gone": _enum_name(self.gone, "--gone", "KEEP", "DELETE"),
             "maxClusters": self.max_clusters,
             "maxDeletions": self.max_deletions,
             "intervalSeconds": self.interval,
@@ -296,7 +298,7 @@ def _next_step(row: ClusterSourceMember) -> str:
     return f"towline clusters join {row['cluster']} --print --adopt"
 
 
-def _choice(value: str | None, option: str, *allowed: str) -> str | None:
+def _enum_name(value: str | None, option: str, *allowed: str) -> str | None:
     """Returns the name of a value in the API."""
     name = value.upper().replace("-", "_") if value else None
     if name is None or name in allowed:

@@ -181,7 +181,7 @@ def delete_cluster(
       towline clusters delete staging --wait
     """
     limit = timeout_of(timeout, wait=wait)
-    confirm_deletion(f"cluster {cluster}", yes=yes, along=lambda: _services(context, cluster))
+    confirm_deletion(f"cluster {cluster}", yes=yes, along=lambda: _service_names(context, cluster))
     api = connect(context)
     deleted = operations.delete_cluster(api, find_cluster(api, cluster)["id"])
     show(deleted, COLUMNS, output, "handle")
@@ -201,7 +201,7 @@ def detach_cluster(
       towline clusters detach staging
     """
     confirm_deletion(f"cluster {cluster} from Towline", yes=yes)
-    _change(context, operations.detach_cluster, cluster, output)
+    _change_and_show(context, operations.detach_cluster, cluster, output)
 
 
 @app.command("agent-values")
@@ -261,13 +261,13 @@ def _tags(cluster: Cluster) -> str:
     return ",".join(f"{tag['name']}={tag['value']}" for tag in cluster["tags"])
 
 
-def _services(context: typer.Context, cluster: str) -> list[str]:
+def _service_names(context: typer.Context, cluster: str) -> list[str]:
     api = connect(context)
     services = operations.cluster_services(api, find_cluster(api, cluster)["id"])
     return [f"service {service['name']} and its objects" for service in services]
 
 
-def _change(
+def _change_and_show(
     context: typer.Context,
     change: Callable[[GraphQLApi, str], Cluster],
     cluster: str,
@@ -301,7 +301,7 @@ def _show_with_token(
         arguments += ["--token-file", str(file), "--cluster-id", cluster["id"]]
         if key := installation["signingKeyId"]:
             arguments += ["--signing-key", key]
-        say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent(arguments)}")
+        say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent_command(arguments)}")
 
 
 def _token_path(handle: str, path: Path | None) -> Path:
@@ -314,5 +314,5 @@ def _check_writable(file: Path) -> None:
         raise Invalid(f"cannot write {file}", field="--token-file")
 
 
-def _agent(arguments: list[str]) -> str:
+def _agent_command(arguments: list[str]) -> str:
     return f"towline agent {shlex.join(arguments)} --kubeconfig FILE"

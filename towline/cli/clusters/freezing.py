@@ -89,7 +89,7 @@ def freeze(
       kubectl -n towline-agent create configmap towline-freeze --from-file statement
     """
     life = timedelta(hours=hours) if hours is not None else None
-    _issue(context, "freeze", statement, reason, life)
+    _issue_statement(context, "freeze", statement, reason, life)
 
 
 @option_groups
@@ -103,10 +103,10 @@ def thaw(
     Example:
       towline thaw --key freeze.key --cluster prod-eu
     """
-    _issue(context, "thaw", statement)
+    _issue_statement(context, "thaw", statement)
 
 
-def _issue(
+def _issue_statement(
     context: typer.Context,
     action: str,
     options: StatementOptions,
@@ -160,7 +160,9 @@ def confirm_statement(
     """
 
     def unconfirmed() -> list[Cluster]:
-        return [row for row in _rows(api, sent) if _is_frozen(row) is not (action == "freeze")]
+        return [
+            row for row in _cluster_rows(api, sent) if _is_frozen(row) is not (action == "freeze")
+        ]
 
     try:
         poll_until(unconfirmed, lambda rows: not rows, within, every=every)
@@ -176,7 +178,7 @@ def confirm_statement(
     )
 
 
-def _rows(api: GraphQLApi, sent: Mapping[str, str]) -> list[Cluster]:
+def _cluster_rows(api: GraphQLApi, sent: Mapping[str, str]) -> list[Cluster]:
     if len(sent) <= _MAX_SINGLE:
         return [find_cluster(api, id) for id in sent]
     return [row for row in operations.clusters(api) if row["id"] in sent]

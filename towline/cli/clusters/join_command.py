@@ -84,7 +84,7 @@ def print_join_command(
         chart_url = agent_manifests.chart_url(target)
         print(helm_command(chart_url, values, declared), flush=True)
     say("waiting for the agent, for at most 1 h; Ctrl-C ends the wait and keeps the token")
-    _wait(api, token["bootstrapToken"]["id"])
+    _wait_for_agent(api, token["bootstrapToken"]["id"])
 
 
 def _project_to_adopt(api: GraphQLApi, handle: str) -> str | None:
@@ -148,7 +148,7 @@ def _flattened(values: JsonObject, parent: str = "") -> Iterator[tuple[str, str]
             yield f"{parent}{name}", str(value)
 
 
-def _wait(api: GraphQLApi, token_id: str) -> None:
+def _wait_for_agent(api: GraphQLApi, token_id: str) -> None:
     """Waits until the agent of a cluster that joined with the token has connected."""
     registered = ""
 

@@ -152,14 +152,14 @@ def join(
         )
     if service_account is (agent_role is None):
         raise Invalid("use --service-account and --agent-role together", field="--agent-role")
-    folder = _folder(handle, data)
+    folder = _agent_folder(handle, data)
     cluster = folder.open(kubeconfig, kube_context, handle)
     # Refuses what the agent refuses, for example a server without TLS, before it registers.
     read_access = load("syncagent.kube.access").from_kubeconfig
     read_access(cluster.kubeconfig, cluster.context, SystemClock())
     print(f"found: Kubernetes {cluster.version()} at {cluster.server} (context {cluster.context})")
     cluster.check_roles({role for role in (admin_role, agent_role) if role})
-    cluster_id = _register(context, handle, folder, tag)
+    cluster_id = _register_cluster(context, handle, folder, tag)
     folder.save_source(cluster)
     for line in cluster.create_objects(admin_role, agent_role):
         print(line)
@@ -202,7 +202,7 @@ def leave(
     Example:
       towline clusters leave dev
     """
-    folder = _folder(handle, data)
+    folder = _agent_folder(handle, data)
     if not folder.path.exists() and kubeconfig is None and kube_context is None:
         raise NotFound(f"{folder.path} does not exist: {handle} did not join with this folder")
     module = load("towline.kubeconfig")
@@ -233,7 +233,7 @@ def leave(
         print(f"deleted: {folder.path}")
 
 
-def _register(
+def _register_cluster(
     context: typer.Context, handle: str, folder: AgentFolder, tags: list[str] | None
 ) -> str:
     """Registers the cluster unless the folder has its token; returns its id. Invalid: it was
@@ -265,7 +265,7 @@ def _register(
     return cluster_id
 
 
-def _folder(handle: str, folder: Path | None) -> AgentFolder:
+def _agent_folder(handle: str, folder: Path | None) -> AgentFolder:
     if not handle or "/" in handle or handle.startswith("."):
         raise Invalid(f"{handle!r} is not the handle of a cluster")
     return AgentFolder((folder or Path.home() / ".towline" / "agents" / handle).absolute())

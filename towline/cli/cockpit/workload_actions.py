@@ -148,7 +148,7 @@ def _is_aborted(live: JsonObject) -> bool:
     return _value_at(live, "status", "abort") is True
 
 
-def _setter(
+def _spec_action(
     id: str, title: str, kinds: tuple[str, ...], field: str, value: bool, consequence: str
 ) -> WorkloadAction:
     """Action that sets one field below `spec`."""
@@ -160,7 +160,7 @@ def _setter(
     )
 
 
-def _decision(
+def _rollout_action(
     id: str,
     title: str,
     consequence: str,
@@ -175,7 +175,7 @@ def _decision(
     )
 
 
-def _status(field: str, value: bool) -> Callable[[JsonObject, ActionInput], ActionRequest]:
+def _status_patch(field: str, value: bool) -> Callable[[JsonObject, ActionInput], ActionRequest]:
     return lambda _, __: ActionRequest("PATCH", {"status": {field: value}}, "status")
 
 
@@ -193,47 +193,47 @@ WORKLOAD_ACTIONS = (
         _scale,
         subresource="scale",
     ),
-    _decision(
+    _rollout_action(
         *("promote", "Promote {}", "Continues a paused rollout, or skips its current step."),
         *(_promote, _is_updating),
     ),
-    _decision(
+    _rollout_action(
         *("promote-fully", "Promote {} fully"),
         "Skips all remaining steps, pauses and analyses: all traffic goes to the new version.",
-        *(_status("promoteFull", value=True), _is_updating),
+        *(_status_patch("promoteFull", value=True), _is_updating),
     ),
-    _decision(
+    _rollout_action(
         *("abort", "Abort {}"),
         "Stops the update: traffic goes back to the stable version. The definition in Git stays, "
         "and a retry starts the update again.",
-        _status("abort", value=True),
+        _status_patch("abort", value=True),
         lambda live: _is_updating(live) and not _is_aborted(live),
     ),
-    _decision(
+    _rollout_action(
         *("retry", "Retry {}", "Starts the aborted update again from its first step."),
-        *(_status("abort", value=False), _is_aborted),
+        *(_status_patch("abort", value=False), _is_aborted),
     ),
-    _setter(
+    _spec_action(
         *("pause", "Pause {}", ("apps/Deployment", *_ROLLOUT), "paused", True),
         "New versions wait until the rollout continues. Running Pods stay.",
     ),
-    _setter(
+    _spec_action(
         *("unpause", "Continue {}", ("apps/Deployment", *_ROLLOUT), "paused", False),
         "Kubernetes rolls out the waiting version.",
     ),
-    _setter(
+    _spec_action(
         *("suspend", "Suspend {}", ("batch/CronJob",), "suspend", True),
         "No new Jobs start. Running Jobs stay.",
     ),
-    _setter(
+    _spec_action(
         *("resume", "Resume {}", ("batch/CronJob",), "suspend", False),
         "Jobs start again by their schedule.",
     ),
-    _setter(
+    _spec_action(
         *("suspend-job", "Suspend {}", ("batch/Job",), "suspend", True),
         "Kubernetes deletes the running Pods of the Job until it resumes.",
     ),
-    _setter(
+    _spec_action(
         *("resume-job", "Resume {}", ("batch/Job",), "suspend", False),
         "Kubernetes creates Pods for the rest of the Job.",
     ),

@@ -95,10 +95,10 @@ class SourceOptions(OptionGroup):
         return {
             "ref": self.ref,
             "folder": self.folder,
-            "mode": _choice(self.mode, "--mode", "AUTOMATIC", "APPROVAL"),
+            "mode": _enum_name(self.mode, "--mode", "AUTOMATIC", "APPROVAL"),
             "prune": self.prune,
             "deletionBudget": self.deletion_budget,
-            "drift": _choice(self.drift, "--drift", "REPORT", "HEAL", "IGNORE"),
+            "drift": _enum_name(self.drift, "--drift", "REPORT", "HEAL", "IGNORE"),
             "intervalSeconds": self.interval,
         }
 
@@ -169,10 +169,10 @@ def create_source(
     attributes: ConfigurationSourceAttributes = {"name": name, **options.attributes()}
     if new.project:
         attributes["projectId"] = find_project(api, new.project)["id"]
-    attributes["serviceAccountId"] = _account(
+    attributes["serviceAccountId"] = _find_or_create_account(
         api, options.service_account or f"{name}@{_DOMAIN}", new.role
     )
-    attributes["repositoryId"] = _repository(api, new_repository)
+    attributes["repositoryId"] = _find_or_add_repository(api, new_repository)
     show(operations.create_configuration_source(api, attributes), COLUMNS, output, "name")
     say(f"follow it with: towline config-sources get {name}")
 
@@ -324,7 +324,7 @@ def _find(api: GraphQLApi, name: str) -> ConfigurationSource:
     )
 
 
-def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
+def _find_or_create_account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
     """Returns the ID of a service account, which is created with a role if it is missing."""
     user = found_or_none(lambda: access.user(api, email))
     if user is not None:
@@ -344,7 +344,7 @@ def _account(api: GraphQLApi, email: str, role: InstallationRole | None) -> str:
     return account["id"]
 
 
-def _repository(api: GraphQLApi, attributes: "GitAttributes") -> str:
+def _find_or_add_repository(api: GraphQLApi, attributes: "GitAttributes") -> str:
     existing = found_or_none(lambda: find_folder_repository(api, attributes["url"]))
     if existing is not None:
         return existing
@@ -363,7 +363,7 @@ def _print_plan(source: SourcePlan) -> None:
         say(source["message"])
 
 
-def _choice(value: str | None, option: str, *allowed: str) -> str | None:
+def _enum_name(value: str | None, option: str, *allowed: str) -> str | None:
     """Returns the name of a value in the API."""
     if value is None or value.upper() in allowed:
         return value.upper() if value else None

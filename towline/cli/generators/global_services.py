@@ -41,7 +41,7 @@ _MAX_NAMES = 10
 app = typer.Typer(no_args_is_help=True, help="Global services: one service on many clusters.")
 
 
-def _delta(row: ClusterOverride) -> str:
+def _format_override(row: ClusterOverride) -> str:
     return "; ".join(
         f"{delta['field']}: {delta['inherited'] or '(none)'} → {delta['effective'] or '(none)'}"
         for delta in row["delta"]
@@ -50,7 +50,7 @@ def _delta(row: ClusterOverride) -> str:
 
 CLUSTERS: tuple[Column[ClusterOverride], ...] = (
     field("CLUSTER", "cluster", "handle"),
-    Column("OVERRIDES", _delta),
+    Column("OVERRIDES", _format_override),
     field("BY", "overriddenBy"),
     since("SINCE", "overriddenAt"),
 )
@@ -270,13 +270,15 @@ def delete(
     Example:
       towline globals delete monitoring
     """
-    confirm_deletion(f"global service {name}", yes=yes, along=lambda: _services(context, name))
+    confirm_deletion(
+        f"global service {name}", yes=yes, along=lambda: _deleted_service_names(context, name)
+    )
     api = connect(context)
     id = find_global_service(api, name)["id"]
     show(operations.delete_global_service(api, id), COLUMNS, output, "name")
 
 
-def _services(context: typer.Context, name: str) -> list[str]:
+def _deleted_service_names(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
     global_service = find_global_service(api, name)
     return deleted_services(

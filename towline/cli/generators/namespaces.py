@@ -68,13 +68,15 @@ def delete(
     Example:
       towline namespaces delete team-a
     """
-    confirm_deletion(f"managed namespace {name}", yes=yes, along=lambda: _services(context, name))
+    confirm_deletion(
+        f"managed namespace {name}", yes=yes, along=lambda: _deleted_service_names(context, name)
+    )
     api = connect(context)
     id = find_namespace(api, name)["id"]
     show(operations.delete_namespace(api, id), COLUMNS, output, "name")
 
 
-def _services(context: typer.Context, name: str) -> list[str]:
+def _deleted_service_names(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
     namespace = find_namespace(api, name)
     return deleted_services(namespace, operations.namespace_services(api, namespace["id"]))

@@ -88,7 +88,9 @@ def delete(
     Example:
       towline sets delete previews
     """
-    confirm_deletion(f"service set {name}", yes=yes, along=lambda: _services(context, name))
+    confirm_deletion(
+        f"service set {name}", yes=yes, along=lambda: _deleted_service_names(context, name)
+    )
     api = connect(context)
     id = find_service_set(api, name)["id"]
     show(operations.delete_service_set(api, id), COLUMNS, output, "name")
@@ -121,7 +123,7 @@ def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -
         say(plan["problem"])
 
 
-def _services(context: typer.Context, name: str) -> list[str]:
+def _deleted_service_names(context: typer.Context, name: str) -> list[str]:
     api = connect(context)
     service_set = find_service_set(api, name)
     return deleted_services(service_set, operations.service_set_services(api, service_set["id"]))

@@ -181,14 +181,14 @@ def _columns(answers: FleetAnswers[JsonObject], output: Format) -> list[Column[A
     columns: list[Column[Any]] = [Column("CLUSTER", lambda row: row["cluster"])]
     if any(row["object"]["metadata"].get("namespace") for row in _all_rows(answers)):
         columns.append(Column("NAMESPACE", lambda row: row["namespace"]))
-    return columns + [_cell(name) for name in names]
+    return columns + [_cell_column(name) for name in names]
 
 
 def _all_rows(answers: FleetAnswers[JsonObject]) -> list[JsonObject]:
     return [row for page in answers.found.values() for row in page["rows"]]
 
 
-def _cell(name: str) -> Column[Any]:
+def _cell_column(name: str) -> Column[Any]:
     return Column(name.upper(), lambda row: row["cells"].get(name))
 
 

@@ -69,7 +69,7 @@ def pods(
       towline top pods -c prod-eu -n shop
     """
     scope = f"/namespaces/{namespace}" if namespace else ""
-    _show(context, fleet, f"{scope}/pods", selector, output)
+    _show_usage(context, fleet, f"{scope}/pods", selector, output)
 
 
 @app.command("nodes")
@@ -86,10 +86,10 @@ def nodes(
     Example:
       towline top nodes --all-clusters
     """
-    _show(context, fleet, "/nodes", selector, output)
+    _show_usage(context, fleet, "/nodes", selector, output)
 
 
-def _show(
+def _show_usage(
     context: typer.Context,
     fleet: FleetOptions,
     path: str,

@@ -75,7 +75,7 @@ def backup(
       towline admin backup towline.backup --recipient age1… --data /var/lib/towline
     """
     work = load("towline.backup").backup
-    with _rows() as progress:
+    with _row_counter() as progress:
         manifest = work(_settings(config, data), file, recipient, progress)
     say(
         f"{manifest.rows} rows and {len(manifest.files) - 1} files in {file}, "
@@ -109,7 +109,7 @@ def restore(
     """
     keys = load("core.age").parse_identities(read_text(identity, "--identity")) if identity else []
     work = load("towline.backup").restore
-    with _rows() as progress:
+    with _row_counter() as progress:
         archive = work(_settings(config, data), file, keys, progress)
     manifest = archive.manifest
     say(
@@ -228,7 +228,7 @@ def support_bundle(
 
 
 @contextmanager
-def _rows() -> Generator[Callable[[str, int], None], None, None]:
+def _row_counter() -> Generator[Callable[[str, int], None], None, None]:
     """Shows a row counter on one line of a terminal; prints nothing elsewhere."""
     is_terminal = sys.stderr.isatty()
 

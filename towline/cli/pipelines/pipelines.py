@@ -46,18 +46,18 @@ GateName = Annotated[
 Comment = Annotated[str, typer.Option("-m", "--comment", help="Comment, kept in the history.")]
 COLUMNS: tuple[Column[Pipeline | PipelineDetails], ...] = (
     field("NAME"),
-    Column("STAGES", lambda row: " → ".join(_stage(stage) for stage in row["stages"])),
-    Column("WAITING FOR", lambda row: row["paused"] or "; ".join(_waits(row))),
+    Column("STAGES", lambda row: " → ".join(_stage_health(stage) for stage in row["stages"])),
+    Column("WAITING FOR", lambda row: row["paused"] or "; ".join(_waiting_reasons(row))),
 )
 _STAGES: tuple[Column[Stage], ...] = (
     field("STAGE", "name"),
     field("HEALTH"),
     Column("RELEASE", lambda row: _release_id(row)),
-    Column("ROLLED OUT", lambda row: _rolled_out(row["rollout"])),
+    Column("ROLLED OUT", lambda row: _rollout_progress(row["rollout"])),
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
-    Column("GIT CHANGE", lambda row: _change(row["change"])),
-    Column("SERVICES", lambda row: ", ".join(_services(row))),
-    Column("SILENT", lambda row: ", ".join(_silent(row))),
+    Column("GIT CHANGE", lambda row: _git_change(row["change"])),
+    Column("SERVICES", lambda row: ", ".join(_service_labels(row))),
+    Column("SILENT", lambda row: ", ".join(_silent_clusters(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
 _STEPS: tuple[Column[ManifestWhatIfSteps], ...] = (
@@ -72,7 +72,7 @@ _TRIGGERS: tuple[Column[PipelineDetailsTriggers], ...] = (
     field("STATE"),
     field("LAST VALUE", "value"),
     since("LAST CHECK", "checkedAt"),
-    Column("REASON", lambda row: row["error"] or _change(row["change"]) or row["reason"]),
+    Column("REASON", lambda row: row["error"] or _git_change(row["change"]) or row["reason"]),
 )
 _DENIED: tuple[Column[DeniedRevision], ...] = (
     field("REVISION"),
@@ -139,7 +139,7 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
         print(f"{escape_controls(details['paused'])}\n")
     show(details["stages"], _STAGES, output, "name")
     gates: list[_PlacedGate] = [
-        {**gate, "edge": _edge(edge), "release": _release_id(edge)}
+        {**gate, "edge": _edge_name(edge), "release": _release_id(edge)}
         for edge in details["edges"]
         for gate in edge["gates"]
     ]
@@ -503,19 +503,21 @@ def _change_and_show(
     show(change(api, find_pipeline(api, pipeline)["id"]), COLUMNS, output, "name")
 
 
-def _stage(stage: PipelineStages | Stage) -> str:
+def _stage_health(stage: PipelineStages | Stage) -> str:
     return f"{stage['name']} {stage['health'].lower()}"
 
 
-def _edge(edge: Edge) -> str:
+def _edge_name(edge: Edge) -> str:
     return f"{edge['from']['name']} → {edge['to']['name']}"
 
 
-def _waits(pipeline: Pipeline | PipelineDetails) -> list[str]:
-    return [f"{e['to']['name']}: {e['reason']}" for e in pipeline["edges"] if e["release"]]
+def _waiting_reasons(pipeline: Pipeline | PipelineDetails) -> list[str]:
+    return [
+        f"{edge['to']['name']}: {edge['reason']}" for edge in pipeline["edges"] if edge["release"]
+    ]
 
 
-def _rolled_out(rollout: StageRollout) -> str:
+def _rollout_progress(rollout: StageRollout) -> str:
     return f"{rollout['healthy']} of {sum(rollout['waves'])}" if rollout["given"] else ""
 
 
@@ -523,7 +525,7 @@ def _commits(release: StageRelease | None) -> list[str]:
     return sorted({short(revision["sha"]) for revision in release["revisions"]}) if release else []
 
 
-def _change(change: GitChange | None) -> str:
+def _git_change(change: GitChange | None) -> str:
     """Git change of a release: the pull request, else the commit."""
     if change is None:
         return ""
@@ -531,7 +533,7 @@ def _change(change: GitChange | None) -> str:
     return f"{request}{change['state'].lower()} {change['url'] or short(change['sha'] or '')}"
 
 
-def _services(stage: Stage) -> list[str]:
+def _service_labels(stage: Stage) -> list[str]:
     services = [member["service"] for member in stage["services"]]
     return [
         f"{service['cluster']['handle'] if service['cluster'] else '?'}/{service['name']}"
@@ -539,7 +541,7 @@ def _services(stage: Stage) -> list[str]:
     ]
 
 
-def _silent(stage: Stage) -> Iterator[str]:
+def _silent_clusters(stage: Stage) -> Iterator[str]:
     """Yields the silent clusters that a stage waits for or left out."""
     for member in stage["silent"]:
         cluster = member["service"]["cluster"]

@@ -51,9 +51,9 @@ _CHANGES: tuple[Column[FleetChanges], ...] = (
 )
 _FIGURES: tuple[Column[DeliveryReport | DeliveryByLabelByLabel], ...] = (
     Column("PER DAY", lambda row: f"{row['deploymentsPerDay']:.2f}"),
-    Column("LEAD TIME", lambda row: _pair(row["leadP50"], row["leadP90"])),
-    Column("FAILED", lambda row: _share(row["total"]["failureRate"])),
-    Column("TIME TO RESTORE", lambda row: _pair(row["restoreP50"], row["restoreP90"])),
+    Column("LEAD TIME", lambda row: _p50_and_p90(row["leadP50"], row["leadP90"])),
+    Column("FAILED", lambda row: _percentage(row["total"]["failureRate"])),
+    Column("TIME TO RESTORE", lambda row: _p50_and_p90(row["restoreP50"], row["restoreP90"])),
     Column("DEPLOYMENTS", lambda row: row["total"]["begun"]),
 )
 _STRAGGLERS: tuple[Column[CommitTraceStragglers], ...] = (
@@ -188,9 +188,9 @@ def time_of(text: str) -> str:
     return (parsed_time if parsed_time.tzinfo else parsed_time.replace(tzinfo=UTC)).isoformat()
 
 
-def _pair(p50: float | None, p90: float | None) -> str:
+def _p50_and_p90(p50: float | None, p90: float | None) -> str:
     return "-" if p50 is None else f"{p50:.0f} s, p90 {p90:.0f} s"
 
 
-def _share(fraction: float | None) -> str:
+def _percentage(fraction: float | None) -> str:
     return "-" if fraction is None else f"{fraction:.1%}"

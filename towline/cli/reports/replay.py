@@ -44,7 +44,7 @@ def replay(
         save.write_text("".join(f"{line}\n" for line in lines))
         say(f"saved in {save}")
         return
-    play(lines, speed, raw=raw, show=_show, pause=time.sleep)
+    play(lines, speed, raw=raw, show=_write_out, pause=time.sleep)
 
 
 def lines_of(api: GraphQLApi, request: str) -> Iterator[str]:
@@ -87,6 +87,6 @@ def plain(text: str) -> str:
     return "\n".join(escape_controls(line) for line in without_escapes.split("\n"))
 
 
-def _show(text: str) -> None:
+def _write_out(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()

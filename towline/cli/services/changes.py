@@ -154,7 +154,7 @@ def pause(
     Example:
       towline services pause -l team=shop
     """
-    _change_services(context, service, selection, _pausing("Pause", paused=True), output)
+    _change_services(context, service, selection, _pause_change("Pause", paused=True), output)
 
 
 @option_groups
@@ -170,7 +170,7 @@ def resume(
     Example:
       towline services resume --cluster dev --yes
     """
-    _change_services(context, service, selection, _pausing("Resume", paused=False), output)
+    _change_services(context, service, selection, _pause_change("Resume", paused=False), output)
 
 
 @option_groups
@@ -244,21 +244,21 @@ def _change_services(
     api = connect(context)
     services = [find_service(api, name) for name in names] if names else list(selection.find(api))
     if selection.dry_run:
-        show([_planned(of, change.effect(api, of)) for of in services], _PLAN, output, "service")
+        show([_plan_row(of, change.effect(api, of)) for of in services], _PLAN, output, "service")
     elif names and len(services) == 1:
         changed = change.run(api, services[0])
         show(change.follow(api, services[0]) if change.follow else changed, COLUMNS, output, label)
     else:
-        selected = services if names else _confirmed(api, change, services, selection)
+        selected = services if names else _confirm_selected(api, change, services, selection)
         _run_all(api, change, selected, output)
 
 
-def _planned(service: Service, effect: Effect) -> Row:
+def _plan_row(service: Service, effect: Effect) -> Row:
     planned = {"service": label(service), "status": service["status"]}
     return {**planned, "effect": effect.text, "changes": effect.is_change}
 
 
-def _confirmed(
+def _confirm_selected(
     api: GraphQLApi, change: Change, services: Sequence[Service], selection: Selection
 ) -> list[Service]:
     """Returns the services that would change, after a question."""
@@ -307,7 +307,7 @@ def _sync_effect(_: GraphQLApi, service: Service) -> Effect:
     return Effect("; ".join(parts) or "compares Git with the cluster; no difference is known")
 
 
-def _pausing(verb: str, *, paused: bool) -> Change:
+def _pause_change(verb: str, *, paused: bool) -> Change:
     state = "paused" if paused else "not paused"
 
     def effect(_: GraphQLApi, service: Service) -> Effect:

@@ -50,7 +50,7 @@ def diff_service(
         difference = operations.service_diff(api, id, ref=ref, new_digest=digest, old_digest=since)
     else:
         difference = live_difference(api, id)
-        for doubt in _doubts(row):
+        for doubt in _reasons_for_doubt(row):
             say(doubt)
     if output.is_table:
         print(*lines(difference), sep="\n")
@@ -60,7 +60,7 @@ def diff_service(
         raise typer.Exit(FOUND)
 
 
-def _doubts(service: ServiceDetails) -> Iterator[str]:
+def _reasons_for_doubt(service: ServiceDetails) -> Iterator[str]:
     """Yields the reasons why the shown difference may be outdated."""
     for error in service["errors"]:
         if error["source"] == "render":
@@ -87,7 +87,7 @@ def lines(difference: ServiceDiff) -> Iterator[str]:
         namespace_prefix = f"{changed['namespace']}/" if changed["namespace"] else ""
         yield colour(f"{sign} {changed['kind']} {namespace_prefix}{changed['name']}", paint)
         for field in changed["fields"]:
-            yield escape_controls(f"    {field['pointer'] or '/'}: {_sides(field)}")
+            yield escape_controls(f"    {field['pointer'] or '/'}: {_old_and_new(field)}")
         if changed["more"]:
             yield f"    and {changed['more']} more"
     listed = len(difference["objects"])
@@ -95,6 +95,6 @@ def lines(difference: ServiceDiff) -> Iterator[str]:
         yield f"and {omitted} more objects"
 
 
-def _sides(field: ServiceDiffObjectsFields) -> str:
+def _old_and_new(field: ServiceDiffObjectsFields) -> str:
     old, new = field["old"], field["new"]
     return f"{'(none)' if old is None else old} → {'(none)' if new is None else new}"

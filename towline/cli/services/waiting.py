@@ -83,22 +83,22 @@ def wait_for_service(
     def done(seen: ServiceDetails) -> bool:
         if wanted.is_reached(seen):
             return True
-        is_old = previous is not None and _judged(previous) == _judged(seen)
+        is_old = previous is not None and _attempt_state(previous) == _attempt_state(seen)
         if is_old and time.monotonic() - started < settle:
             return False
         if failure := _lasting_failure(api, seen, wanted):
-            raise ServiceFailed(_failed(seen, failure))
+            raise ServiceFailed(_failure_message(seen, failure))
         return False
 
     read = with_progress(
         lambda: find_service(api, name), lambda seen: _progress(api, seen, wanted), say
     )
     return poll_until(
-        read, done, timeout, describe=lambda seen: _standing(api, seen, wanted), every=every
+        read, done, timeout, describe=lambda seen: _describe_state(api, seen, wanted), every=every
     )
 
 
-def _judged(service: ServiceDetails) -> tuple[object, ...]:
+def _attempt_state(service: ServiceDetails) -> tuple[object, ...]:
     """Returns what a new attempt changes: the errors, and the time of the last poll."""
     repository = service["repository"]
     return service["errors"], service["sha"], repository["polledAt"] if repository else None
@@ -144,7 +144,7 @@ def _is_about(
     return newest["sha"] is None or wanted.is_commit(newest["sha"])
 
 
-def _failed(service: ServiceDetails, failure: str) -> str:
+def _failure_message(service: ServiceDetails, failure: str) -> str:
     name, repository = label(service), service["repository"]
     where = f"in Git or with `towline services update {name}`"
     if repository and repository["error"] and repository["error"] in failure:
@@ -158,15 +158,15 @@ def _failed(service: ServiceDetails, failure: str) -> str:
 def _progress(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     """Returns status and problem, without ages: they change with every look."""
     if not wanted.has_commit(service):
-        return f"  {_not_there(api, service, wanted)}"
+        return f"  {_describe_missing_commit(api, service, wanted)}"
     problem = first_problem(service)
     return f"  {service['status']}: {problem}" if problem else f"  {service['status']}"
 
 
-def _standing(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
+def _describe_state(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     status, commit = service["status"], short(service["sha"]) or "no commit"
     if not wanted.has_commit(service):
-        text = f"{label(service)} is at {commit}; {_not_there(api, service, wanted)}"
+        text = f"{label(service)} is at {commit}; {_describe_missing_commit(api, service, wanted)}"
     else:
         other = f", not {wanted.status}," if status != wanted.status else ""
         problem = first_problem(service)
@@ -175,7 +175,7 @@ def _standing(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> 
     return f"{text}; {silent}" if silent else text
 
 
-def _not_there(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
+def _describe_missing_commit(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
     """Describes why a service is not at the wanted commit, and nothing of the one it has."""
     return f"{short(wanted.sha)} has not arrived: {_obstacle(api, service)}"
 
