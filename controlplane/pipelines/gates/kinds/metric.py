@@ -116,12 +116,12 @@ def parse_samples(response: JsonMapping) -> list[float]:
         raise Invalid("the query returns ranges: use a query that returns one value per series")
     if kind not in ("vector", "scalar") or not isinstance(result, list):
         raise Invalid("the answer is not from the Prometheus API")
-    pairs = [result] if kind == "scalar" else [series.get("value") for series in result]
-    if len(pairs) > MAX_SERIES:
-        raise Invalid(f"the query gives {len(pairs):,} series, maximum {MAX_SERIES:,}")
+    if kind == "vector" and len(result) > MAX_SERIES:
+        raise Invalid(f"the query gives {len(result):,} series, maximum {MAX_SERIES:,}")
     try:
+        pairs = [result] if kind == "scalar" else [series["value"] for series in result]
         return [float(value) for _, value in pairs]
-    except (TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise Invalid("the answer is not from the Prometheus API") from None
 
 

@@ -34,6 +34,8 @@ class VersionRule(CheckRule):
 
     async def run(self, context: CheckContext) -> CheckFinding:
         services = await context.services_named(self.service)
+        if not services:
+            return CheckFinding(CheckAnswer.UNDECIDED, "the stage has no service")
         missing = [cluster for cluster, matching in services.items() if not matching]
         if missing:
             reason = f"{len(missing)} clusters have no service {self.service}"
