@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 9
+INTERFACE = 10
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes, bool]
@@ -134,14 +134,16 @@ class NativeHub(Protocol):
         after: bytes,
         id: bytes,
         upgrade: bool,
+        long_running: bool,
         keep_alive: bool,
         user: bytes,
     ) -> int:
         """Hands a request over, whose bytes move natively from then on; returns its number, 0: it
         does not take it. Python has `read` and `written` these numbers of bytes of its connection.
         `before` and `after` surround the audit ID `id` in the head to send. `upgrade`: after a 101,
-        raw bytes follow in both directions. `keep_alive`: a further request may follow. `user`: the
-        unit of memory for slow readers.
+        raw bytes follow in both directions. `long_running`: the connection ends when the response
+        begins; otherwise it serves the user's next request. `keep_alive`: one may follow. `user`:
+        the unit of memory for slow readers.
         """
         ...
 

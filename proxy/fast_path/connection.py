@@ -47,7 +47,7 @@ class PassedTransport(ForwardedTransport):
 
 class PassedConnection(asyncio.Protocol):
     """Reads the preface of a connection, then gives its bytes to a `UserConnection`.
-    `learn` is called after each request, and when one was handed over.
+    `learn` is called after each request.
     """
 
     __slots__ = (
@@ -117,11 +117,7 @@ class PassedConnection(asyncio.Protocol):
         if transport is None:
             return False
         position = ConnectionPosition(transport.number, self._bytes_read, transport.bytes_written)
-        is_handed_over = self._splices.hand_over(position, request, message)
-        if is_handed_over:
-            # This connection sees no end of the request.
-            self._learn(self._user)
-        return is_handed_over
+        return self._splices.hand_over(position, request, message)
 
     def _report_idle(self) -> None:
         transport = self._transport

@@ -70,8 +70,7 @@ class SplicedRequests:
         agent = authorized.agent
         link = self._links.find_or_offer(agent) if agent.features & FEATURE_SPLICE else 0
         head_parts = message.split_at_audit_id() if link else None
-        is_read = not message.flags & FLAG_UPGRADE
-        if head_parts is None or is_read and self._compression_helps(request, link):
+        if head_parts is None or self._compression_helps(request, message, link):
             return False
         number = self._hub.splice(
             position.connection,
@@ -82,6 +81,7 @@ class SplicedRequests:
             *head_parts,
             message.request_id,
             bool(message.flags & FLAG_UPGRADE),
+            _runs_long(request, message),
             request.keeps_alive,
             tenant_of(message, authorized),
         )
@@ -91,14 +91,12 @@ class SplicedRequests:
         request.splice = HubRequest(self._hub, number)
         return True
 
-    def _compression_helps(self, request: ProxiedRequest, link: int) -> bool:
+    def _compression_helps(self, request: ProxiedRequest, message: Open, link: int) -> bool:
         """Reports whether a read may need the compression of the control link: the API server does
         not compress its response, and a far line is likely to be a slow one.
         """
-        attributes = request.record.attributes
-        streams = attributes is not None and attributes.long_running
         is_near = 0 < self._hub.link_round_trip(link) < NEAR_SECONDS
-        return not (streams or request.accepts_gzip or is_near)
+        return not (_runs_long(request, message) or request.accepts_gzip or is_near)
 
     def take_reports(self) -> None:
         """Handles the reports about requests."""
@@ -132,3 +130,10 @@ def _can_move(request: ProxiedRequest, message: Open) -> bool:
     if flags == FLAG_UPGRADE:
         return not request.record.recorded
     return attributes is not None and not attributes.writes and flags == FLAG_NOBODY
+
+
+def _runs_long(request: ProxiedRequest, message: Open) -> bool:
+    """Reports whether a request is an upgrade, a watch or a log that is followed."""
+    attributes = request.record.attributes
+    is_stream = attributes is not None and attributes.long_running
+    return is_stream or bool(message.flags & FLAG_UPGRADE)

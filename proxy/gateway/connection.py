@@ -197,6 +197,10 @@ class UserConnection(asyncio.Protocol):
         self._resume(_FULL)
         self._advance()
 
+    def on_detached(self) -> None:
+        self._current = None
+        self.on_response_end(keep_alive=not self.draining)
+
     def on_response_end(self, *, keep_alive: bool) -> None:
         self._keep_alive = keep_alive
         self._set_deadline(self._gateway.timeouts.idle)

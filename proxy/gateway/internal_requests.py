@@ -115,6 +115,9 @@ class _ResponseBuffer:
     def on_forwarded(self) -> None:
         """Does nothing: the body follows when the request is forwarded."""
 
+    def on_detached(self) -> None:
+        """Does nothing: no request is handed over."""
+
     def on_response_end(self, *, keep_alive: bool) -> None:
         self.ended.set()
 

@@ -67,6 +67,10 @@ class ClientConnection(Protocol):
         """The request was forwarded: its body may follow, or any bytes after an upgrade."""
         ...
 
+    def on_detached(self) -> None:
+        """Native code has begun the response: another request may follow."""
+        ...
+
     def on_response_end(self, *, keep_alive: bool) -> None:
         """The response was written. `keep_alive`: another request may follow."""
         ...
@@ -198,10 +202,11 @@ class ProxiedRequest:
         """Handles the start of the response. From here on, native code has the client."""
         self.record.status = status
         self._response_begun = self.detached = True
-        self._client = DETACHED
+        client, self._client = self._client, DETACHED
         if status == SWITCHING:
             self.raw = True
             self._recorder.upgraded(self.record)
+        client.on_detached()
 
     def on_splice_over(self, end: SpliceEnd) -> None:
         """Handles the end of the request."""

@@ -189,6 +189,9 @@ impl Streams {
                 Ok(Passed::HandedOver(spliced)) => {
                     python = Some(known);
                     if self.serve_spliced(spliced, &mut python, response).await {
+                        if let Some(python) = python {
+                            self.keep(python);
+                        }
                         return;
                     }
                 }

@@ -29,7 +29,7 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 9;
+const INTERFACE: u32 = 10;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -283,6 +283,7 @@ impl NativeHub {
         after: &[u8],
         id: [u8; 16],
         upgrade: bool,
+        long_running: bool,
         keep_alive: bool,
         user: &[u8],
     ) -> u64 {
@@ -295,6 +296,7 @@ impl NativeHub {
             packed: wire::pack(identity, before, after, &id),
             head_request: before.starts_with(b"HEAD "),
             upgrade,
+            long_running,
             keep_alive,
             share: self.state.budget.share(Bytes::copy_from_slice(user)),
         };

@@ -66,6 +66,8 @@ pub struct Order {
     pub packed: Bytes,
     pub head_request: bool,
     pub upgrade: bool,
+    /// The connection to Python ends when the response begins; otherwise it serves the next request.
+    pub long_running: bool,
     pub keep_alive: bool,
     /// Memory of the user in which the response waits.
     pub share: Share,
@@ -93,6 +95,7 @@ pub struct Spliced {
     pub number: u64,
     pub order: Order,
     pub flow: Arc<Flow>,
+    begun: bool,
     pub status: u16,
     pub state: State,
 }
@@ -108,7 +111,7 @@ impl Spliced {
         let flow = Arc::<Flow>::default();
         locked(&hub.splices.open).insert(number, flow.clone());
         let (hub, state) = (hub.clone(), State::Over(End::UserLeft));
-        Some(Box::new(Self { hub, number, order, flow, status: 0, state }))
+        Some(Box::new(Self { hub, number, order, flow, begun: false, status: 0, state }))
     }
 
     /// Reports whether all bytes of the connection have arrived at the other side.
@@ -135,11 +138,21 @@ impl Drop for Spliced {
     }
 }
 
-/// The user of such a request. Its connection to Python ends when its response begins.
+/// The user of such a request.
 pub struct HandedOver<'a, U> {
     pub user: &'a mut U,
     pub spliced: &'a mut Spliced,
     pub python: &'a mut Option<PythonConnection>,
+}
+
+impl<U> HandedOver<'_, U> {
+    fn on_begun(&mut self, status: u16) {
+        if self.spliced.order.long_running {
+            *self.python = None;
+        }
+        (self.spliced.begun, self.spliced.status) = (true, status);
+        self.spliced.report(State::Begun, status);
+    }
 }
 
 impl<U: User> User for HandedOver<'_, U> {
@@ -150,10 +163,9 @@ impl<U: User> User for HandedOver<'_, U> {
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let passed = self.user.pass_on(data, flow).await;
         if let Some(status) = self.user.begun()
-            && self.python.take().is_some()
+            && !self.spliced.begun
         {
-            self.spliced.status = status;
-            self.spliced.report(State::Begun, status);
+            self.on_begun(status);
         }
         passed
     }
@@ -188,6 +200,7 @@ mod tests {
             packed: Bytes::new(),
             head_request: false,
             upgrade: false,
+            long_running: true,
             keep_alive: true,
             share: hub.budget.share(Bytes::from_static(b"ann")),
         }

@@ -106,6 +106,23 @@ async def test_a_watch_that_the_api_server_ends_leaves_the_connection_to_the_nex
     assert (await user.ask(request()))[::2] == (200, b"ok")
 
 
+async def test_first_reads_share_one_connection_to_python(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Python is done with a read when its response begins, and serves the next one."""
+    connections: list[object] = []
+    gzip = b"Accept-Encoding: gzip"
+    for limit in range(1, 5):
+        read = request(b"GET", b"/api/v1/pods?limit=%d" % limit, gzip)
+        assert (await user.ask(read))[0] == 200
+        connections += stack.proxy.gateway.connections
+    write = request(b"DELETE", b"/api/v1/namespaces/a/pods/b")
+    assert (await user.ask(write))[0] == 200
+    connections += stack.proxy.gateway.connections
+    assert len(connections) == 5 and len(set(connections)) == 1
+    assert moved(stack) == 4 * is_native()
+
+
 async def test_a_first_read_is_moved_and_the_next_one_needs_no_python(
     stack: Stack, recorder: RecordingUpstream, user: User
 ) -> None:
