@@ -116,11 +116,10 @@ class Clusters(ContextOperations):
         unchanged_since: datetime | None = None,
     ) -> Cluster:
         """Changes a cluster. Services that use a changed parameter are rendered again."""
-        require_member(actor)
-        columns = change.checked()
         async with self._context.change(actor, "updateCluster") as tx:
             cluster = await find_cluster(tx, id)
             tx.authorize(Verb.WRITE, cluster.target)
+            columns = change.checked()
             check_not_moved(f"cluster {cluster.handle!r}", cluster.project_id, change.project_id)
             check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:

@@ -117,10 +117,10 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
 
     async def update(self, actor: Actor, id: str, change: ClusterGroupChange) -> ClusterGroup:
         """Changes a group or its members. Conflict: the group is frozen."""
-        columns = change.columns()
         async with self._context.change(actor, "updateClusterGroup") as tx:
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
+            columns = change.columns()
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
             title = f"cluster group {before.name!r}"
@@ -148,13 +148,12 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
     async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
         """Freezes a group: services of its clusters do not change until it is unfrozen."""
         now, user = self._context.clock.now(), actor.shown_name
-        checked_reason = _checked_text(reason, "reason")
         return await self._set_freeze(
             actor,
             id,
             "freezeClusterGroup",
             frozen=True,
-            reason=checked_reason,
+            reason=reason,
             frozen_by=user,
             frozen_at=now,
         )
@@ -181,6 +180,7 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
             group = replace(before, **columns, updated_at=self._context.clock.now())
+            group = replace(group, reason=_checked_text(group.reason, "reason"))
             await tx[ClusterGroupStore].put(group)
             tx.audit(group.name, id, reason=group.reason)
         return group
