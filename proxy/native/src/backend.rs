@@ -21,7 +21,7 @@ const PIECE: usize = 16 << 10;
 /// Python closes a connection at rest after a while: one that may be about to close is not used.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// How far Python had read and written when no request was open, and what it wants.
+/// Bytes that Python had read and written when no request was open, and its commands.
 #[derive(Default)]
 pub struct Backend {
     pub rest: Mutex<Option<(u64, u64)>>,
@@ -55,7 +55,7 @@ pub struct PythonConnection {
     hub: Arc<HubState>,
     pub socket: UnixStream,
     number: u64,
-    pub known: Arc<Backend>,
+    pub shared: Arc<Backend>,
     pub sent: u64,
     pub received: u64,
     pub used: Instant,
@@ -66,21 +66,21 @@ impl PythonConnection {
     pub async fn open(hub: &Arc<HubState>, source: SocketAddr, tls: bool) -> Option<Self> {
         let mut socket = UnixStream::connect(&hub.settings.backend).await.ok()?;
         let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let known = Arc::new(Backend::default());
-        locked(&hub.backends).insert(number, known.clone());
+        let shared = Arc::new(Backend::default());
+        locked(&hub.backends).insert(number, shared.clone());
         let scheme = if tls { "https" } else { "http" };
         let (host, port) = (source.ip().to_canonical(), source.port());
         let preface = format!("{number} {scheme} {host} {port}\n");
         let hub = hub.clone();
         let written = socket.write_all(preface.as_bytes()).await;
         let opened =
-            Self { hub, socket, number, known, sent: 0, received: 0, used: Instant::now() };
+            Self { hub, socket, number, shared, sent: 0, received: 0, used: Instant::now() };
         written.is_ok().then_some(opened)
     }
 
-    /// Reports whether Python has answered everything that it got, and expects a request.
-    pub fn rests(&self) -> bool {
-        *locked(&self.known.rest) == Some((self.sent, self.received))
+    /// Reports whether Python has answered all requests, and expects another one.
+    pub fn is_idle(&self) -> bool {
+        *locked(&self.shared.rest) == Some((self.sent, self.received))
     }
 
     pub fn is_fresh(&self) -> bool {
@@ -88,15 +88,15 @@ impl PythonConnection {
     }
 }
 
-/// Reads what Python has written; empty: it has closed. Allocates only then: most requests that are
-/// open for long wait.
+/// Reads the bytes that Python has written; empty: it has closed. Allocates only when bytes are
+/// there: most long-running requests wait.
 pub async fn read(from_python: &ReadHalf<'_>) -> io::Result<BytesMut> {
     loop {
         from_python.readable().await?;
-        let mut piece = BytesMut::with_capacity(PIECE);
-        match from_python.try_read_buf(&mut piece) {
+        let mut buffer = BytesMut::with_capacity(PIECE);
+        match from_python.try_read_buf(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            read => return read.map(|_| piece),
+            read => return read.map(|_| buffer),
         }
     }
 }

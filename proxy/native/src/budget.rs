@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::runtime::locked;
 
 /// Part of all bytes that one user may hold, as a divisor.
-const USERS: usize = 4;
+const USER_DIVISOR: usize = 4;
 const MAX_IDLE_USERS: usize = 1024;
 
 /// Bytes that wait, and bytes by which windows are larger than at first.
@@ -34,10 +34,10 @@ impl Budget {
     pub fn share(self: &Arc<Self>, user: Bytes) -> Share {
         let mut users = locked(&self.users);
         if users.len() >= MAX_IDLE_USERS {
-            users.retain(|_, own| Arc::strong_count(own) > 1);
+            users.retain(|_, used| Arc::strong_count(used) > 1);
         }
-        let own = users.entry(user).or_default().clone();
-        Share { budget: self.clone(), own }
+        let used_by_user = users.entry(user).or_default().clone();
+        Share { budget: self.clone(), used_by_user }
     }
 
     #[cfg(test)]
@@ -55,16 +55,16 @@ impl Budget {
 #[derive(Clone)]
 pub struct Share {
     budget: Arc<Budget>,
-    own: Arc<Used>,
+    used_by_user: Arc<Used>,
 }
 
 impl Share {
-    /// Reports whether so much waits that windows shall not grow, nor further reads begin.
+    /// Reports whether so much waits that windows must not grow, and no further read may begin.
     pub fn is_tight(&self) -> bool {
         let limit = self.budget.limit;
         let all = self.budget.used.held.load(Ordering::Relaxed);
-        let own = self.own.held.load(Ordering::Relaxed);
-        4 * all > 3 * limit || 2 * own > limit / USERS
+        let user = self.used_by_user.held.load(Ordering::Relaxed);
+        4 * all > 3 * limit || 2 * user > limit / USER_DIVISOR
     }
 }
 
@@ -89,40 +89,40 @@ impl Held {
     }
 
     pub fn add(&mut self, size: usize) -> Result<(), Exceeded> {
-        let Share { budget, own } = &self.share;
+        let Share { budget, used_by_user } = &self.share;
         self.size += size;
         let all = budget.used.held.fetch_add(size, Ordering::Relaxed) + size;
-        let own = own.held.fetch_add(size, Ordering::Relaxed) + size;
-        let fits = all <= budget.limit && own <= budget.limit / USERS;
-        if fits { Ok(()) } else { Err(Exceeded) }
+        let user = used_by_user.held.fetch_add(size, Ordering::Relaxed) + size;
+        let within_limits = all <= budget.limit && user <= budget.limit / USER_DIVISOR;
+        if within_limits { Ok(()) } else { Err(Exceeded) }
     }
 
     pub fn remove(&mut self, size: usize) {
         let size = size.min(self.size);
         self.size -= size;
         self.share.budget.used.held.fetch_sub(size, Ordering::Relaxed);
-        self.share.own.held.fetch_sub(size, Ordering::Relaxed);
+        self.share.used_by_user.held.fetch_sub(size, Ordering::Relaxed);
     }
 
     /// Occupies memory for a larger window: all of them get at most half of a limit.
     pub fn extend(&mut self, extra: usize) -> bool {
-        let Share { budget, own } = &self.share;
+        let Share { budget, used_by_user } = &self.share;
         let all = budget.used.extra.fetch_add(extra, Ordering::Relaxed) + extra;
-        let own = own.extra.fetch_add(extra, Ordering::Relaxed) + extra;
+        let user = used_by_user.extra.fetch_add(extra, Ordering::Relaxed) + extra;
         self.extra += extra;
-        let fits = 2 * all <= budget.limit && 2 * own <= budget.limit / USERS;
-        if !fits {
+        let within_limits = 2 * all <= budget.limit && 2 * user <= budget.limit / USER_DIVISOR;
+        if !within_limits {
             self.reduce(self.extra - extra);
         }
-        fits
+        within_limits
     }
 
-    /// Leaves so much of what the window occupies.
+    /// Frees all but `extra` bytes of what the window occupies.
     pub fn reduce(&mut self, extra: usize) {
         let freed = self.extra.saturating_sub(extra);
         self.extra -= freed;
         self.share.budget.used.extra.fetch_sub(freed, Ordering::Relaxed);
-        self.share.own.extra.fetch_sub(freed, Ordering::Relaxed);
+        self.share.used_by_user.extra.fetch_sub(freed, Ordering::Relaxed);
     }
 }
 
@@ -201,6 +201,6 @@ mod tests {
             budget.share(Bytes::from(user.to_string()));
         }
         let users = locked(&budget.users);
-        assert!(users.len() <= MAX_IDLE_USERS && Arc::strong_count(&kept.own) == 2);
+        assert!(users.len() <= MAX_IDLE_USERS && Arc::strong_count(&kept.used_by_user) == 2);
     }
 }

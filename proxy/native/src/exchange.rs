@@ -32,21 +32,21 @@ pub enum Stop {
 
 /// The user of one request.
 pub trait User {
-    /// Returns when the user has left.
-    async fn left(&mut self);
+    /// Waits until the user has left.
+    async fn disconnected(&mut self);
     /// Passes on bytes of the response; reports whether it is complete.
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop>;
     /// Ends the response, whose sender has ended it cleanly.
     async fn finish(&mut self) -> Result<(), Stop>;
     /// Returns the status of a response that has begun.
-    fn begun(&self) -> Option<u16>;
+    fn begun_status(&self) -> Option<u16>;
     /// Reports whether a watch can be ended here.
     fn is_between_events(&self) -> bool;
 }
 
-/// A packed request and its way. `answer`: how long the user waits for the response; None: it may
+/// A packed request and its link. `answer`: how long the user waits for the response; None: it may
 /// take any time. `upgrade`: it asks for an upgrade. `share`: memory in which its response waits.
-pub struct Asked {
+pub struct AgentRequest {
     pub link: Arc<HubLink>,
     pub share: Share,
     pub packed: Bytes,
@@ -61,7 +61,7 @@ pub struct Channel {
     pub to_agent: Outgoing,
 }
 
-impl Asked {
+impl AgentRequest {
     pub fn repeated(hub: &HubState, request: &OpenRequest) -> Self {
         let verdict = &request.verdict;
         Self {
@@ -76,9 +76,13 @@ impl Asked {
 
 /// Sends the request to the agent, and the API server's response to the user. Returns the channel,
 /// which is still needed after an upgrade.
-pub async fn exchange(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel, Stop> {
+pub async fn exchange(
+    agent_request: AgentRequest,
+    flow: &Flow,
+    user: &mut impl User,
+) -> Result<Channel, Stop> {
     // Its memory is needed for the start alone.
-    let mut channel = Box::pin(ask(asked, flow, user)).await?;
+    let mut channel = Box::pin(open_channel(agent_request, flow, user)).await?;
     pass_response(&mut channel.from_agent, flow, user).await?;
     Ok(channel)
 }
@@ -89,20 +93,20 @@ async fn pass_response(
     user: &mut impl User,
 ) -> Result<(), Stop> {
     loop {
-        let wanted = flow.ends_between_events();
-        if wanted && user.is_between_events() {
+        let between_events = flow.ends_between_events();
+        if between_events && user.is_between_events() {
             return Err(Stop::EndedBetweenEvents);
         }
         let data = tokio::select! {
             biased;
-            () = flow.changed(wanted) => {
+            () = flow.changed(between_events) => {
                 if flow.is_ended() {
                     return Err(Stop::Ended);
                 }
                 continue;
             }
             data = incoming.next() => data.map_err(|_| Stop::Failed)?,
-            () = user.left() => return Err(Stop::UserLeft),
+            () = user.disconnected() => return Err(Stop::UserLeft),
         };
         let Some(data) = data else { return user.finish().await };
         let size = data.len();
@@ -119,20 +123,24 @@ async fn pass_response(
     }
 }
 
-async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel, Stop> {
-    let sender = asked.link.sender().ok_or(Stop::Declined)?;
+async fn open_channel(
+    agent_request: AgentRequest,
+    flow: &Flow,
+    user: &mut impl User,
+) -> Result<Channel, Stop> {
+    let sender = agent_request.link.sender().ok_or(Stop::Declined)?;
     let mut sender = sender.ready().await.map_err(|_| Stop::Declined)?;
     let mut request = http::Request::new(());
-    let mut data = asked.packed;
-    if asked.upgrade {
+    let mut data = agent_request.packed;
+    if agent_request.upgrade {
         *request.uri_mut() = http::Uri::from_static(wire::UPGRADE_PATH);
         data = wire::prefixed(&data);
     }
     let (response, mut to_agent) =
         sender.send_request(request, false).map_err(|_| Stop::Declined)?;
-    to_agent.send_data(data, !asked.upgrade).map_err(|_| Stop::Failed)?;
+    to_agent.send_data(data, !agent_request.upgrade).map_err(|_| Stop::Failed)?;
     let late = async {
-        match asked.answer {
+        match agent_request.answer {
             Some(answer) => sleep(answer).await,
             None => std::future::pending().await,
         }
@@ -142,9 +150,9 @@ async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel,
         response = response => match response {
             Ok(response) => match response.status() {
                 StatusCode::OK => {
-                    let (body, windows) = (response.into_body(), asked.link.windows.clone());
+                    let (body, windows) = (response.into_body(), agent_request.link.windows.clone());
                     let to_agent = Outgoing::new(to_agent, windows.clone());
-                    let from_agent = Box::new(Incoming::new(body, windows, asked.share, LARGEST_DOWN));
+                    let from_agent = Box::new(Incoming::new(body, windows, agent_request.share, LARGEST_DOWN));
                     Ok(Channel { from_agent, to_agent })
                 }
                 StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),
@@ -155,7 +163,7 @@ async fn ask(asked: Asked, flow: &Flow, user: &mut impl User) -> Result<Channel,
         },
         () = flow.ended() => Err(Stop::Ended),
         () = late => Err(Stop::Late),
-        () = user.left() => Err(Stop::UserLeft),
+        () = user.disconnected() => Err(Stop::UserLeft),
     }
 }
 
@@ -173,14 +181,14 @@ impl Entered {
     }
 
     /// Returns the response of the proxy itself to a request that was stopped before its response
-    /// began, and notes its status.
+    /// began, and records its status.
     pub fn refuse(&mut self, stop: Stop) -> Bytes {
-        let (response, why) = match stop {
+        let (response, end) = match stop {
             Stop::Late => (self.request.verdict.late.clone(), End::Timeout),
             _ => (self.request.flow.take_ending(), End::Ended),
         };
         let status = response.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
-        self.end = Some((status.and_then(|code| code.parse().ok()).unwrap_or(0), why));
+        self.end = Some((status.and_then(|code| code.parse().ok()).unwrap_or(0), end));
         response
     }
 }

@@ -1,4 +1,4 @@
-//! An open request whose bytes are moved here, as Python sees it: counts, and how it ends.
+//! An open request whose bytes are moved here, as Python sees it: its counts and its end.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,14 +43,14 @@ impl Flow {
         self.between_events.load(Ordering::Acquire)
     }
 
-    /// Returns when Python has ended the request.
+    /// Waits until Python has ended the request.
     pub async fn ended(&self) {
         while !self.is_ended() {
             self.news.notified().await;
         }
     }
 
-    /// Returns when Python has ended the request, or wants that now. `known`: it already did.
+    /// Waits until Python has ended the request, or until `ends_between_events` differs from `known`.
     pub async fn changed(&self, known: bool) {
         while !self.is_ended() && self.ends_between_events() == known {
             self.news.notified().await;

@@ -83,7 +83,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Copies pieces behind the bytes that wait, as far as they fit.
+    /// Copies pieces after the bytes that wait, as far as they fit.
     fn gather(&mut self, pieces: &[IoSlice<'_>]) -> usize {
         if self.buffer.is_empty() {
             self.buffer = spare::take();

@@ -1,5 +1,5 @@
 //! A user's HTTP/1.1 connection. A request whose head has a verdict is served here. All other bytes
-//! go to Python unread, which parses them, and says when no request is open any more.
+//! go to Python unread, which parses them, and reports when no request is open any more.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::backend::{self, PythonConnection};
-use crate::exchange::{self, Asked, Channel, Entered, Stop, exchange};
+use crate::exchange::{self, AgentRequest, Channel, Entered, Stop, exchange};
 use crate::flow::Flow;
 use crate::hub::{End, HubState};
 use crate::link::{self, HubLink};
@@ -120,8 +120,8 @@ impl<S: Socket> User<S> {
             closes: false,
             begun: false,
         };
-        let asked = Asked::repeated(&self.hub, &request);
-        let result = exchange(asked, &request.flow, &mut answer).await;
+        let agent_request = AgentRequest::repeated(&self.hub, &request);
+        let result = exchange(agent_request, &request.flow, &mut answer).await;
         let begun = answer.begun;
         let keep_alive = answer.observer.keep_alive && !answer.closes;
         let status = answer.observer.status.unwrap_or(0);
@@ -155,7 +155,7 @@ impl<S: Socket> User<S> {
     // Requests that Python has handed over
 
     async fn serve_spliced(&mut self, mut spliced: Box<Spliced>) -> Served {
-        let (asked, observer) = (spliced.order.take(), spliced.order.observer());
+        let (agent_request, observer) = (spliced.order.take(), spliced.order.observer());
         let flow = spliced.flow.clone();
         let mut answer = Answer {
             hub: &self.hub,
@@ -167,7 +167,7 @@ impl<S: Socket> User<S> {
         };
         let python = &mut self.python;
         let mut user = HandedOver { user: &mut answer, spliced: &mut spliced, python };
-        let result = exchange(asked, &flow, &mut user).await;
+        let result = exchange(agent_request, &flow, &mut user).await;
         let (begun, closes, observer) = (answer.begun, answer.closes, answer.observer);
         let result = match result {
             Ok(channel) if observer.upgraded => self.splice_raw(channel, &flow).await,
@@ -268,7 +268,7 @@ impl<S: Socket> User<S> {
         let mut answer = BytesMut::new();
         let (mut unflushed, mut user_ended, mut half_closed) = (false, false, false);
         let (mut from_user, mut to_user) = tokio::io::split(&mut self.socket);
-        let known = python.known.clone();
+        let shared = python.shared.clone();
         loop {
             let (from_python, mut to_python) = python.socket.split();
             let down = async {
@@ -299,17 +299,17 @@ impl<S: Socket> User<S> {
             };
             let moved = tokio::select! {
                 biased;
-                () = known.news.notified() => None,
+                () = shared.news.notified() => None,
                 moved = down => Some((true, moved)),
                 moved = up => Some((false, moved)),
             };
             let Some(moved) = moved else {
-                if known.is_aborted() {
+                if shared.is_aborted() {
                     return Passed::Aborted;
                 }
                 let is_free = answer.is_empty() && !unflushed && !user_ended;
-                match known.take_over() {
-                    Some(spliced) if is_free && spliced.fits(python) => {
+                match shared.take_over() {
+                    Some(spliced) if is_free && spliced.is_in_step_with(python) => {
                         return Passed::HandedOver(spliced);
                     }
                     Some(mut spliced) => spliced.state = State::Declined,
@@ -319,7 +319,7 @@ impl<S: Socket> User<S> {
             };
             match moved {
                 (true, Moved::Read(Ok(size @ 1..))) => python.received += size as u64,
-                (true, Moved::Read(_)) if known.is_aborted() => {
+                (true, Moved::Read(_)) if shared.is_aborted() => {
                     return Passed::Aborted;
                 }
                 (true, Moved::Read(_)) => return Passed::Ended,
@@ -330,7 +330,7 @@ impl<S: Socket> User<S> {
                 (true, Moved::Flushed(Ok(()))) => (unflushed, answer) = (false, BytesMut::new()),
                 (true, _) => return Passed::Aborted,
                 (false, Moved::Read(Ok(1..))) => {
-                    if answer.is_empty() && !unflushed && python.rests() {
+                    if answer.is_empty() && !unflushed && python.is_idle() {
                         return Passed::AtRest;
                     }
                 }
@@ -350,7 +350,7 @@ impl<S: Socket> User<S> {
     }
 }
 
-/// What one direction of a connection to Python has done.
+/// Last step of one direction of a connection to Python.
 enum Moved {
     Read(std::io::Result<usize>),
     Written(std::io::Result<usize>),
@@ -364,7 +364,7 @@ enum Passed {
     Aborted,
 }
 
-/// Says in the final head that the connection ends; data begins with whole heads.
+/// Adds `Connection: close` to the final head; data begins with whole heads.
 fn with_close(data: Bytes) -> Bytes {
     let mut head = 0;
     while data.get(head + 9) == Some(&b'1') {
@@ -389,7 +389,7 @@ struct Answer<'a, S> {
 
 impl<S: Socket> exchange::User for Answer<'_, S> {
     /// Reads what follows the request meanwhile.
-    async fn left(&mut self) {
+    async fn disconnected(&mut self) {
         while self.received.len() < BACKLOG {
             if !matches!(read_some(self.socket, self.received).await, Ok(1..)) {
                 return;
@@ -427,7 +427,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
         self.observer.end().map_err(|_| Stop::Failed)
     }
 
-    fn begun(&self) -> Option<u16> {
+    fn begun_status(&self) -> Option<u16> {
         self.observer.status.filter(|_| self.begun)
     }
 
@@ -450,7 +450,7 @@ mod tests {
     const REFUSED: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
     const SWITCHED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\nraw";
 
-    /// What a user gets of a response that arrives in these pieces, and the bytes that count.
+    /// Bytes that a user gets of a response in these pieces, and the counted bytes.
     async fn passed_on(pieces: Vec<&[u8]>, closes: bool, drains: bool) -> (String, u64) {
         let (near, mut far) = pair().await;
         let hub = HubState::for_tests("".as_ref());

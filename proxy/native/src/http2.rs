@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{interval, timeout};
 
 use crate::backend::{self, Backend, PythonConnection};
-use crate::exchange::{Asked, Entered, Stop, exchange};
+use crate::exchange::{AgentRequest, Entered, Stop, exchange};
 use crate::hub::{End, HubState};
 use crate::request_head::{self, Framing};
 use crate::response_stream::ResponseStream;
@@ -35,7 +35,7 @@ const SWEEP: Duration = Duration::from_secs(15);
 const RESETS: f64 = 200.0;
 const RESETS_A_SECOND: f64 = 33.0;
 
-/// What the streams of one connection share.
+/// State that the streams of one connection share.
 struct Streams {
     hub: Arc<HubState>,
     source: SocketAddr,
@@ -111,7 +111,7 @@ impl Streams {
             hub,
             source,
             idle: Mutex::default(),
-            resets: Mutex::new(Resets { left: RESETS, at: Instant::now() }),
+            resets: Mutex::new(Resets { tokens: RESETS, refilled_at: Instant::now() }),
             too_many_resets: Notify::new(),
         }
     }
@@ -129,8 +129,8 @@ impl Streams {
         let head_request = parts.method == Method::HEAD;
         drop(parts);
         let mut response = ResponseStream::new(respond, head_request, self.hub.settings.stalled);
-        let known = body.is_end_stream() && self.serve_known(&head, &mut response).await;
-        if !known {
+        let served = body.is_end_stream() && self.serve_with_verdict(&head, &mut response).await;
+        if !served {
             self.ask_python(head, (body, framing), &mut response).await;
         }
     }
@@ -138,13 +138,13 @@ impl Streams {
     // Requests with a verdict
 
     /// Returns false if Python must serve the request.
-    async fn serve_known(&self, head: &Bytes, response: &mut ResponseStream) -> bool {
+    async fn serve_with_verdict(&self, head: &Bytes, response: &mut ResponseStream) -> bool {
         let Some(verdict) = self.hub.admit(head) else { return false };
         let Some(id) = self.hub.ids.take() else { return false };
         let request = self.hub.enter(verdict, id, self.source);
         let mut entered = Entered::new(self.hub.clone(), request.clone());
-        let asked = Asked::repeated(&self.hub, &request);
-        let result = exchange(asked, &request.flow, response).await;
+        let agent_request = AgentRequest::repeated(&self.hub, &request);
+        let result = exchange(agent_request, &request.flow, response).await;
         let status = response.observer.status.unwrap_or(0);
         match result {
             Ok(_) => entered.end = Some((status, End::Done)),
@@ -163,8 +163,8 @@ impl Streams {
                 let _ = response.pass_on(refusal).await;
             }
             Err(stop) => {
-                let why = if matches!(stop, Stop::Ended) { End::Ended } else { End::Upstream };
-                entered.end = Some((status, why));
+                let end = if matches!(stop, Stop::Ended) { End::Ended } else { End::Upstream };
+                entered.end = Some((status, end));
                 response.reset(Reason::INTERNAL_ERROR);
             }
         }
@@ -215,9 +215,9 @@ impl Streams {
         python: &mut Option<PythonConnection>,
         response: &mut ResponseStream,
     ) -> bool {
-        let (asked, flow) = (spliced.order.take(), spliced.flow.clone());
+        let (agent_request, flow) = (spliced.order.take(), spliced.flow.clone());
         let mut user = HandedOver { user: &mut *response, spliced: &mut spliced, python };
-        let result = exchange(asked, &flow, &mut user).await;
+        let result = exchange(agent_request, &flow, &mut user).await;
         spliced.state = match result {
             Ok(_) => State::Over(End::Done),
             Err(Stop::UserLeft) => {
@@ -248,7 +248,7 @@ impl Streams {
         // Python closes connections at rest while it drains.
         if !*self.hub.draining.borrow() {
             let mut idle = locked(&self.idle);
-            let found = idle.iter().rposition(|python| python.is_fresh() && python.rests());
+            let found = idle.iter().rposition(|python| python.is_fresh() && python.is_idle());
             if let Some(found) = found {
                 return Some(idle.swap_remove(found));
             }
@@ -292,7 +292,7 @@ async fn pass(
     unsent: &mut Option<(Bytes, (RecvStream, Framing))>,
     response: &mut ResponseStream,
 ) -> Result<Passed, Stop> {
-    let known = python.known.clone();
+    let shared = python.shared.clone();
     let (mut sent, mut received) = (None, 0);
     let passed = {
         let (from_python, mut to_python) = python.socket.split();
@@ -302,12 +302,12 @@ async fn pass(
                 None => Ok(0),
             }
         };
-        let receiving = pass_response(&from_python, response, &known, &mut received);
+        let receiving = pass_response(&from_python, response, &shared, &mut received);
         tokio::pin!(sending, receiving);
         loop {
             tokio::select! {
                 biased;
-                () = known.news.notified() => break None,
+                () = shared.news.notified() => break None,
                 passed = &mut receiving => break Some(passed),
                 size = &mut sending, if sent.is_none() => match size {
                     Ok(size) => sent = Some(size),
@@ -319,9 +319,9 @@ async fn pass(
     let is_sent = sent.is_some();
     python.sent += sent.unwrap_or(0);
     python.received += received;
-    match (passed, known.take_over()) {
+    match (passed, shared.take_over()) {
         (Some(Ok(())), _) => Ok(Passed::Response { is_sent }),
-        (None, Some(spliced)) if is_sent && received == 0 && spliced.fits(python) => {
+        (None, Some(spliced)) if is_sent && received == 0 && spliced.is_in_step_with(python) => {
             Ok(Passed::HandedOver(spliced))
         }
         (Some(Err(stop)), _) => Err(stop),
@@ -370,18 +370,18 @@ async fn write(to_python: &mut (impl AsyncWrite + Unpin), mut data: impl Buf) ->
 async fn pass_response(
     from_python: &ReadHalf<'_>,
     response: &mut ResponseStream,
-    known: &Backend,
+    shared: &Backend,
     received: &mut u64,
 ) -> Result<(), Stop> {
     loop {
         let piece = tokio::select! {
             biased;
             piece = backend::read(from_python) => piece,
-            () = response.left() => return Err(Stop::UserLeft),
+            () = response.disconnected() => return Err(Stop::UserLeft),
         };
         let piece = match piece {
             Ok(piece) if !piece.is_empty() => piece,
-            _ if known.is_aborted() => return Err(Stop::Ended),
+            _ if shared.is_aborted() => return Err(Stop::Ended),
             _ => return response.finish().await,
         };
         *received += piece.len() as u64;
@@ -393,16 +393,16 @@ async fn pass_response(
 
 /// A token bucket of streams that the user may reset.
 struct Resets {
-    left: f64,
-    at: Instant,
+    tokens: f64,
+    refilled_at: Instant,
 }
 
 impl Resets {
     fn take(&mut self, now: Instant) -> bool {
-        let refilled = now.duration_since(self.at).as_secs_f64() * RESETS_A_SECOND;
-        self.left = RESETS.min(self.left + refilled) - 1.0;
-        self.at = now;
-        self.left >= 0.0
+        let refilled = now.duration_since(self.refilled_at).as_secs_f64() * RESETS_A_SECOND;
+        self.tokens = RESETS.min(self.tokens + refilled) - 1.0;
+        self.refilled_at = now;
+        self.tokens >= 0.0
     }
 }
 
@@ -500,7 +500,7 @@ mod tests {
         let mut random = Random::new(15);
         for _ in 0..50 {
             let start = Instant::now();
-            let mut resets = Resets { left: RESETS, at: start };
+            let mut resets = Resets { tokens: RESETS, refilled_at: start };
             let (mut now, mut allowed) = (start, 0_u32);
             for _ in 0..2_000 {
                 now += Duration::from_millis(random.below(60) as u64);

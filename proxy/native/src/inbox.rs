@@ -24,13 +24,13 @@ impl<T> Default for Inbox<T> {
 impl<T> Inbox<T> {
     /// Returns the descriptor that is readable while items wait.
     pub fn descriptor(&self) -> io::Result<RawFd> {
-        if let Some((_, theirs)) = self.sockets.get() {
-            return Ok(theirs.as_raw_fd());
+        if let Some((_, python_end)) = self.sockets.get() {
+            return Ok(python_end.as_raw_fd());
         }
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
-        Ok(self.sockets.get_or_init(|| (ours, theirs)).1.as_raw_fd())
+        let (own_end, python_end) = UnixStream::pair()?;
+        own_end.set_nonblocking(true)?;
+        python_end.set_nonblocking(true)?;
+        Ok(self.sockets.get_or_init(|| (own_end, python_end)).1.as_raw_fd())
     }
 
     pub fn len(&self) -> usize {
@@ -39,35 +39,35 @@ impl<T> Inbox<T> {
 
     /// Adds an item; false: Python does not wait for any.
     pub fn put(&self, item: T) -> bool {
-        let Some((ours, _)) = self.sockets.get() else { return false };
+        let Some((own_end, _)) = self.sockets.get() else { return false };
         let mut items = locked(&self.items);
         items.push_back(item);
         let is_first = items.len() == 1;
         drop(items);
         if is_first {
-            wake(ours);
+            wake(own_end);
         }
         true
     }
 
     /// Takes up to `most` items; the descriptor stays readable while more wait.
-    pub fn take(&self, most: usize) -> Vec<T> {
-        let Some((ours, theirs)) = self.sockets.get() else { return Vec::new() };
+    pub fn take(&self, limit: usize) -> Vec<T> {
+        let Some((own_end, python_end)) = self.sockets.get() else { return Vec::new() };
         let mut bytes = [0; 64];
-        while matches!((&mut &*theirs).read(&mut bytes), Ok(1..)) {}
+        while matches!((&mut &*python_end).read(&mut bytes), Ok(1..)) {}
         let mut items = locked(&self.items);
-        let size = most.min(items.len());
-        let taken = items.drain(..size).collect();
+        let size = limit.min(items.len());
+        let taken_items = items.drain(..size).collect();
         if !items.is_empty() {
-            wake(ours);
+            wake(own_end);
         }
-        taken
+        taken_items
     }
 }
 
 /// Makes the other end readable. Fails if its buffer is full, so that it already is.
-fn wake(mut ours: &UnixStream) {
-    let _ = ours.write(&[0]);
+fn wake(mut own_end: &UnixStream) {
+    let _ = own_end.write(&[0]);
 }
 
 #[cfg(test)]
@@ -76,9 +76,9 @@ mod tests {
     use crate::random::Random;
 
     fn is_readable(inbox: &Inbox<u32>) -> bool {
-        let (_, theirs) = inbox.sockets.get().unwrap();
+        let (_, python_end) = inbox.sockets.get().unwrap();
         let mut byte = [0];
-        let read = (&mut &*theirs).read(&mut byte);
+        let read = (&mut &*python_end).read(&mut byte);
         // A byte that was looked at is put back.
         read.is_ok_and(|size| size > 0).then(|| wake(&inbox.sockets.get().unwrap().0)).is_some()
     }

@@ -13,7 +13,7 @@ use crate::budget::{Exceeded, Held, Share};
 use crate::window::{Conditions, Overrun, Window};
 use crate::windows::Windows;
 
-/// Why no more data comes.
+/// Reasons why no more data comes.
 #[derive(Debug)]
 pub enum Cut {
     Reset,
@@ -27,7 +27,7 @@ impl From<Exceeded> for Cut {
     }
 }
 
-/// While the reader is slow, all that arrives is taken and counted: at most the window of the
+/// While the reader is slow, this takes and counts all data that arrives: at most the window of the
 /// stream.
 pub struct Incoming {
     body: RecvStream,
@@ -56,7 +56,7 @@ impl Incoming {
     /// Puts data before the rest that was taken off the stream already.
     pub fn put_back(&mut self, data: Bytes) -> Result<(), Cut> {
         if !data.is_empty() {
-            self.take(data.len())?;
+            self.receive(data.len())?;
             self.waiting.push_back(data);
         }
         Ok(())
@@ -72,7 +72,7 @@ impl Incoming {
         }
         match self.body.data().await {
             Some(Ok(data)) => {
-                self.take(data.len())?;
+                self.receive(data.len())?;
                 Ok(Some(data))
             }
             Some(Err(_)) => Err(Cut::Reset),
@@ -90,14 +90,14 @@ impl Incoming {
             let data = tokio::select! {
                 biased;
                 output = &mut writing => {
-                    self.written(size);
+                    self.on_written(size);
                     return Ok(output);
                 }
                 data = self.body.data(), if !self.has_ended => data,
             };
             match data {
                 Some(Ok(data)) => {
-                    self.take(data.len())?;
+                    self.receive(data.len())?;
                     self.waiting.push_back(data);
                 }
                 Some(Err(_)) => return Err(Cut::Reset),
@@ -106,7 +106,7 @@ impl Incoming {
         }
     }
 
-    fn take(&mut self, size: usize) -> Result<(), Cut> {
+    fn receive(&mut self, size: usize) -> Result<(), Cut> {
         if self.window.receive(size) == Err(Overrun) {
             self.windows.on_overrun();
             return Err(Cut::Overrun);
@@ -114,7 +114,7 @@ impl Incoming {
         Ok(self.held.add(size)?)
     }
 
-    fn written(&mut self, size: usize) {
+    fn on_written(&mut self, size: usize) {
         self.held.remove(size);
         let _ = self.body.flow_control().release_capacity(size);
         if !self.window.write(size) || self.has_ended {

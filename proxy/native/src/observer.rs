@@ -94,30 +94,30 @@ impl ResponseObserver {
             return Ok(data);
         }
         let Some(text) = self.with_partial(data)? else { return Ok(Bytes::new()) };
-        let mut at = 0;
+        let mut offset = 0;
         while self.status.is_none() {
-            let end = end_of_head(&text[at..]);
-            check_size(end.unwrap_or(text.len() - at))?;
+            let end = end_of_head(&text[offset..]);
+            check_size(end.unwrap_or(text.len() - offset))?;
             let Some(end) = end else {
-                self.partial.extend_from_slice(&text[at..]);
-                return Ok(text.slice(..at));
+                self.partial.extend_from_slice(&text[offset..]);
+                return Ok(text.slice(..offset));
             };
-            self.read_head(&text[at..at + end], parts)?;
-            at += end;
+            self.read_head(&text[offset..offset + end], parts)?;
+            offset += end;
         }
-        self.read_body(&text.slice(at..), parts)?;
+        self.read_body(&text.slice(offset..), parts)?;
         Ok(text)
     }
 
-    /// Returns the data after what was read of a head before; None: it does not end that head. No
-    /// byte is looked at again for each piece: an agent may send them one by one.
+    /// Returns the data with the part of a head that was read before; None: the head is still
+    /// incomplete. No byte is searched again for each piece: an agent may send them one by one.
     fn with_partial(&mut self, data: Bytes) -> Result<Option<Bytes>, BadResponse> {
         if self.partial.is_empty() {
             return Ok(Some(data));
         }
-        let known = self.partial.len().saturating_sub(3);
+        let searched = self.partial.len().saturating_sub(3);
         self.partial.extend_from_slice(&data);
-        if end_of_head(&self.partial[known..]).is_some() {
+        if end_of_head(&self.partial[searched..]).is_some() {
             return Ok(Some(self.partial.split().freeze()));
         }
         check_size(self.partial.len())?;
@@ -199,9 +199,9 @@ impl ResponseObserver {
                 parts.content(data, 0..data.len());
                 Ok(())
             }
-            Body::Counted(left) => {
-                *left = left.checked_sub(data.len() as u64).ok_or(excess)?;
-                self.complete = *left == 0;
+            Body::Counted(remaining) => {
+                *remaining = remaining.checked_sub(data.len() as u64).ok_or(excess)?;
+                self.complete = *remaining == 0;
                 parts.content(data, 0..data.len());
                 Ok(())
             }
@@ -274,7 +274,7 @@ enum Step {
 struct Chunks {
     done: bool,
     step: Step,
-    left: u64,
+    remaining: u64,
     line: Vec<u8>,
     trailers: usize,
     /// The last byte of content does not end a line.
@@ -283,30 +283,30 @@ struct Chunks {
 
 impl Chunks {
     fn is_between_lines(&self) -> bool {
-        let between_chunks = matches!(self.step, Step::Size) && self.left == 0;
+        let between_chunks = matches!(self.step, Step::Size) && self.remaining == 0;
         between_chunks && self.line.is_empty() && !self.in_line
     }
 
     /// Returns the number of bytes that belong to the body.
     fn take(&mut self, data: &Bytes, parts: &mut impl Parts) -> Result<usize, BadResponse> {
-        let mut at = 0;
-        while at < data.len() && !self.done {
-            if self.left > 0 {
-                let size = self.left.min((data.len() - at) as u64);
-                self.left -= size;
-                parts.content(data, at..at + size as usize);
-                at += size as usize;
-                self.in_line = data[at - 1] != b'\n';
+        let mut offset = 0;
+        while offset < data.len() && !self.done {
+            if self.remaining > 0 {
+                let size = self.remaining.min((data.len() - offset) as u64);
+                self.remaining -= size;
+                parts.content(data, offset..offset + size as usize);
+                offset += size as usize;
+                self.in_line = data[offset - 1] != b'\n';
                 continue;
             }
-            let rest = &data[at..];
+            let rest = &data[offset..];
             let end = rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
             let piece = &rest[..end.unwrap_or(rest.len())];
             if self.line.len() + piece.len() > MAX_LINE {
                 return Err(BadResponse("a line of the chunked body is too long"));
             }
             self.line.extend_from_slice(piece);
-            at += piece.len();
+            offset += piece.len();
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
                 self.on_line(
@@ -316,14 +316,15 @@ impl Chunks {
                 )?;
             }
         }
-        Ok(at)
+        Ok(offset)
     }
 
     fn on_line(&mut self, line: &[u8], parts: &mut impl Parts) -> Result<(), BadResponse> {
         match self.step {
             Step::Size => {
-                self.left = chunk_size(line).ok_or(BadResponse("a chunk has no valid size"))?;
-                self.step = if self.left > 0 { Step::ChunkEnd } else { Step::Trailer };
+                self.remaining =
+                    chunk_size(line).ok_or(BadResponse("a chunk has no valid size"))?;
+                self.step = if self.remaining > 0 { Step::ChunkEnd } else { Step::Trailer };
             }
             Step::ChunkEnd if line.is_empty() => self.step = Step::Size,
             Step::ChunkEnd => return Err(BadResponse("a chunk is longer than its size")),

@@ -25,8 +25,8 @@ impl FromStr for Network {
         let (address, bits) = text.split_once('/').ok_or_else(bad)?;
         let address: IpAddr = address.parse().map_err(|_| bad())?;
         let bits = bits.parse().map_err(|_| bad())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        if bits > most { Err(bad()) } else { Ok(Self(address, bits)) }
+        let max_bits = if address.is_ipv4() { 32 } else { 128 };
+        if bits > max_bits { Err(bad()) } else { Ok(Self(address, bits)) }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::wire;
 
 /// A control plane whose request is declined sends it over the control link.
 const MAX_WAITING: usize = 256;
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A question to Python: the caller, and the head with its audit ID.
 pub struct Question {
@@ -39,16 +39,16 @@ impl Questions {
         let (identity, before, after) = wire::parts(packed)?;
         let head = Bytes::from([before, &wire::hex(&id), after].concat());
         let identity = Bytes::copy_from_slice(identity);
-        let (asked, answer) = self.begin()?;
-        let number = asked.number;
+        let (pending, answer) = self.register()?;
+        let number = pending.number;
         let is_asked = self.inbox.put(Question { number, id, identity, head, upgrade });
         if !is_asked {
             return None;
         }
-        timeout(ANSWER, answer).await.ok()?.ok()?
+        timeout(ANSWER_TIMEOUT, answer).await.ok()?.ok()?
     }
 
-    /// Answers a question that may have been given up.
+    /// Answers a question; the asker may have given up.
     pub fn answer(&self, number: u64, request: Option<Bytes>) {
         let waiting = locked(&self.waiting).remove(&number);
         if let Some(waiting) = waiting {
@@ -56,7 +56,7 @@ impl Questions {
         }
     }
 
-    fn begin(&self) -> Option<(Asked<'_>, oneshot::Receiver<Option<Bytes>>)> {
+    fn register(&self) -> Option<(PendingQuestion<'_>, oneshot::Receiver<Option<Bytes>>)> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = locked(&self.waiting);
         if waiting.len().max(self.inbox.len()) >= MAX_WAITING {
@@ -64,17 +64,17 @@ impl Questions {
         }
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         waiting.insert(number, sender);
-        Some((Asked { questions: self, number }, receiver))
+        Some((PendingQuestion { questions: self, number }, receiver))
     }
 }
 
 /// A question that waits while this exists.
-struct Asked<'a> {
+struct PendingQuestion<'a> {
     questions: &'a Questions,
     number: u64,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingQuestion<'_> {
     fn drop(&mut self) {
         locked(&self.questions.waiting).remove(&self.number);
     }

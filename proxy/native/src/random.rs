@@ -46,13 +46,13 @@ impl Random {
     /// Changes, inserts, removes or doubles some bytes.
     pub fn mutate(&mut self, data: &mut Vec<u8>, alphabet: &[u8]) {
         for _ in 0..1 + self.below(4) {
-            let place = self.below(data.len());
+            let index = self.below(data.len());
             match self.below(5) {
-                0 => data[place] = self.number() as u8,
-                1 => data[place] = *self.choice(alphabet),
-                2 => data.insert(place, *self.choice(alphabet)),
-                3 if data.len() > 1 => drop(data.remove(place)),
-                _ => data.extend_from_within(place..),
+                0 => data[index] = self.number() as u8,
+                1 => data[index] = *self.choice(alphabet),
+                2 => data.insert(index, *self.choice(alphabet)),
+                3 if data.len() > 1 => drop(data.remove(index)),
+                _ => data.extend_from_within(index..),
             }
         }
     }

@@ -126,26 +126,31 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpStream;
 
-    /// Says and hears bytes in pieces of any size; returns what it heard.
-    async fn talk(tcp: &mut TcpStream, says: &[u8], hears: usize, seed: u64) -> Vec<u8> {
-        let (mut random, mut heard) = (Random::new(seed), Vec::new());
+    /// Sends and receives bytes in pieces of any size; returns the received ones.
+    async fn exchange_bytes(
+        tcp: &mut TcpStream,
+        sent: &[u8],
+        expected_size: usize,
+        seed: u64,
+    ) -> Vec<u8> {
+        let (mut random, mut received) = (Random::new(seed), Vec::new());
         let (mut from, mut to) = tcp.split();
-        let pieces = random.cut(says, 100_000);
-        let saying = async {
+        let pieces = random.cut(sent, 100_000);
+        let sending = async {
             for piece in pieces {
                 to.write_all(piece).await.unwrap();
             }
         };
-        let hearing = async {
-            while heard.len() < hears {
+        let receiving = async {
+            while received.len() < expected_size {
                 let mut piece = vec![0; 1 + random.below(200_000)];
                 let size = from.read(&mut piece).await.unwrap();
                 assert!(size > 0);
-                heard.extend_from_slice(&piece[..size]);
+                received.extend_from_slice(&piece[..size]);
             }
         };
-        tokio::join!(saying, hearing);
-        heard
+        tokio::join!(sending, receiving);
+        received
     }
 
     /// Both ends of a stream of a data link.
@@ -191,10 +196,10 @@ mod tests {
     async fn both_sides_get_the_same_bytes_however_they_are_cut() {
         for seed in 0..8 {
             let mut random = Random::new(100 + seed);
-            let mut says = || -> Vec<u8> {
+            let mut random_bytes = || -> Vec<u8> {
                 (0..random.below(3 << 20)).map(|_| random.number() as u8).collect()
             };
-            let (first, user_says, server_says) = (says(), says(), says());
+            let (first, user_sent, server_sent) = (random_bytes(), random_bytes(), random_bytes());
             let first = Bytes::from(first).split_to(9.min(1 + seed as usize));
             let (mut user, near) = pair().await;
             let (mut server, far) = pair().await;
@@ -209,12 +214,12 @@ mod tests {
             let agent = tokio::spawn(async move {
                 splice_server(Tcp::new(far), false, incoming, &mut outgoing).await
             });
-            let all = [&first[..], &user_says].concat();
-            let (heard_by_user, heard_by_server) = tokio::join!(
-                talk(&mut user, &user_says, server_says.len(), 2 * seed),
-                talk(&mut server, &server_says, all.len(), 2 * seed + 1),
+            let all = [&first[..], &user_sent].concat();
+            let (received_by_user, received_by_server) = tokio::join!(
+                exchange_bytes(&mut user, &user_sent, server_sent.len(), 2 * seed),
+                exchange_bytes(&mut server, &server_sent, all.len(), 2 * seed + 1),
             );
-            assert!(heard_by_user == server_says && heard_by_server == all);
+            assert!(received_by_user == server_sent && received_by_server == all);
             drop(server);
             assert!(hub.await.unwrap() && agent.await.unwrap() == Ok(()));
             assert_eq!(user.read(&mut [0]).await.unwrap(), 0);

@@ -60,7 +60,7 @@ fn write_field(head: &mut BytesMut, name: &HeaderName, value: &[u8]) {
     }
 }
 
-/// The authority is the Host; a Host field beside it must say the same.
+/// The authority is the Host; a Host field beside it must have the same value.
 fn write_host(head: &mut BytesMut, request: &request::Parts) -> Result<(), Malformed> {
     let hosts = request.headers.get_all(HOST);
     let Some(authority) = request.uri.authority() else {

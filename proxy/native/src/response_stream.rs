@@ -100,7 +100,7 @@ impl ResponseStream {
         }
     }
 
-    /// Forgets what was read of a response that has not begun: another one is to be sent.
+    /// Drops the read part of a response that has not begun, so that another one can be sent.
     pub fn restart(&mut self) {
         self.observer = ResponseObserver::new(self.head_request);
         self.unsent = Unsent::default();
@@ -110,8 +110,8 @@ impl ResponseStream {
         self.respond.send_reset(reason);
     }
 
-    /// Returns when the user has reset the stream, or left.
-    pub async fn left(&mut self) {
+    /// Waits until the user has reset the stream, or has left.
+    pub async fn disconnected(&mut self) {
         poll_fn(|context| match &mut self.body {
             Some(body) => body.poll_reset(context).map(drop),
             None => self.respond.poll_reset(context).map(drop),
@@ -133,7 +133,7 @@ impl ResponseStream {
         if ended { Ok(()) } else { self.send().await }
     }
 
-    /// Ends a response that has begun, before its sender has.
+    /// Ends a response that has begun, before its sender ends it.
     pub fn cut(&mut self) {
         if let Some(body) = &mut self.body {
             let _ = body.send_data(Bytes::new(), true);
@@ -210,14 +210,14 @@ fn poll_room(body: &mut SendStream<Bytes>, context: &mut Context) -> Poll<Option
     Poll::Ready(Some(body.capacity()))
 }
 
-/// A stream of which nothing can be sent any more was reset by its user.
+/// The user has reset a stream on which nothing can be sent any more.
 fn user_left(_: h2::Error) -> Stop {
     Stop::UserLeft
 }
 
 impl User for ResponseStream {
-    async fn left(&mut self) {
-        ResponseStream::left(self).await;
+    async fn disconnected(&mut self) {
+        ResponseStream::disconnected(self).await;
     }
 
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
@@ -233,7 +233,7 @@ impl User for ResponseStream {
         ResponseStream::finish(self).await
     }
 
-    fn begun(&self) -> Option<u16> {
+    fn begun_status(&self) -> Option<u16> {
         self.observer.status.filter(|_| self.begun)
     }
 

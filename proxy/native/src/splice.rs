@@ -1,4 +1,4 @@
-//! Requests that Python has decided about, and whose bytes are moved here to their end.
+//! Requests that Python has authorized, and whose bytes are moved here to their end.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::backend::PythonConnection;
 use crate::budget::Share;
-use crate::exchange::{Asked, Stop, User};
+use crate::exchange::{AgentRequest, Stop, User};
 use crate::flow::Flow;
 use crate::hub::{End, HubState};
 use crate::inbox::Inbox;
@@ -19,7 +19,7 @@ use crate::runtime::locked;
 /// More streams of one link are left to Python, so that reads still find some.
 const MAX_ON_LINK: usize = 4096;
 
-/// News of a request; Python knows them by these numbers, below which are those of `End`.
+/// State of a request. Python knows it by its number; smaller numbers are those of `End`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Over(End),
@@ -75,9 +75,15 @@ pub struct Order {
 
 impl Order {
     /// Takes the request to send.
-    pub fn take(&mut self) -> Asked {
+    pub fn take(&mut self) -> AgentRequest {
         let (link, packed) = (self.link.clone(), std::mem::take(&mut self.packed));
-        Asked { link, share: self.share.clone(), packed, answer: None, upgrade: self.upgrade }
+        AgentRequest {
+            link,
+            share: self.share.clone(),
+            packed,
+            answer: None,
+            upgrade: self.upgrade,
+        }
     }
 
     pub fn observer(&self) -> ResponseObserver {
@@ -115,7 +121,7 @@ impl Spliced {
     }
 
     /// Reports whether all bytes of the connection have arrived at the other side.
-    pub fn fits(&self, python: &PythonConnection) -> bool {
+    pub fn is_in_step_with(&self, python: &PythonConnection) -> bool {
         (self.order.read, self.order.written) == (python.sent, python.received)
     }
 
@@ -138,7 +144,7 @@ impl Drop for Spliced {
     }
 }
 
-/// The user of such a request.
+/// The user of a spliced request.
 pub struct HandedOver<'a, U> {
     pub user: &'a mut U,
     pub spliced: &'a mut Spliced,
@@ -156,13 +162,13 @@ impl<U> HandedOver<'_, U> {
 }
 
 impl<U: User> User for HandedOver<'_, U> {
-    async fn left(&mut self) {
-        self.user.left().await;
+    async fn disconnected(&mut self) {
+        self.user.disconnected().await;
     }
 
     async fn pass_on(&mut self, data: Bytes, flow: &Flow) -> Result<bool, Stop> {
         let passed = self.user.pass_on(data, flow).await;
-        if let Some(status) = self.user.begun()
+        if let Some(status) = self.user.begun_status()
             && !self.spliced.begun
         {
             self.on_begun(status);
@@ -174,8 +180,8 @@ impl<U: User> User for HandedOver<'_, U> {
         self.user.finish().await
     }
 
-    fn begun(&self) -> Option<u16> {
-        self.user.begun()
+    fn begun_status(&self) -> Option<u16> {
+        self.user.begun_status()
     }
 
     fn is_between_events(&self) -> bool {

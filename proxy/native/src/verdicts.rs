@@ -1,4 +1,4 @@
-//! Requests that Python has authorized a moment ago, by the exact bytes of their heads.
+//! Requests that Python has authorized recently, by the exact bytes of their heads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use crate::budget::Share;
 use crate::link::HubLink;
 use crate::runtime::locked;
 
-const MAX_KNOWN: usize = 20_000;
-const MAX_KNOWN_BYTES: usize = 64 << 20;
+const MAX_VERDICTS: usize = 20_000;
+const MAX_VERDICT_BYTES: usize = 64 << 20;
 /// Time for which a head that an agent has declined is left to Python.
 const DECLINED_FOR: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ pub struct Verdict {
     generation: u64,
 }
 
-/// What Python passes in for one head.
+/// Verdict on one head, as Python passes it in.
 pub struct Taught {
     pub head: Bytes,
     pub identity: Bytes,
@@ -53,7 +53,7 @@ pub struct Taught {
 }
 
 #[derive(Default)]
-struct Known {
+struct Entries {
     verdicts: HashMap<Bytes, Arc<Verdict>>,
     declined: HashMap<Bytes, Instant>,
     bytes: usize,
@@ -61,28 +61,28 @@ struct Known {
 
 #[derive(Default)]
 pub struct Verdicts {
-    known: Mutex<Known>,
+    entries: Mutex<Entries>,
     loads: Mutex<HashMap<String, Load>>,
     generation: AtomicU64,
     last_id: AtomicU64,
 }
 
 impl Verdicts {
-    /// Remembers a verdict and returns its id; 0: this head is left to Python.
+    /// Stores a verdict and returns its id; 0: this head is left to Python.
     pub fn teach(&self, taught: Taught, link: Arc<HubLink>) -> u64 {
         let now = Instant::now();
         let load = self.load_of(taught.user);
-        let mut known = locked(&self.known);
-        if known.declined.get(&taught.head).is_some_and(|until| now < *until) {
+        let mut entries = locked(&self.entries);
+        if entries.declined.get(&taught.head).is_some_and(|until| now < *until) {
             return 0;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let size = taught.head.len() + taught.before.len() + taught.identity.len();
-        if known.verdicts.len() >= MAX_KNOWN || known.bytes + size > MAX_KNOWN_BYTES {
-            known.verdicts.clear();
-            known.bytes = 0;
+        if entries.verdicts.len() >= MAX_VERDICTS || entries.bytes + size > MAX_VERDICT_BYTES {
+            entries.verdicts.clear();
+            entries.bytes = 0;
         }
-        known.bytes += size;
+        entries.bytes += size;
         let verdict = Verdict {
             id,
             link,
@@ -97,46 +97,46 @@ impl Verdicts {
             room: taught.room,
             generation: self.generation.load(Ordering::Acquire),
         };
-        known.verdicts.insert(taught.head, Arc::new(verdict));
+        entries.verdicts.insert(taught.head, Arc::new(verdict));
         id
     }
 
     pub fn find(&self, head: &[u8]) -> Option<Arc<Verdict>> {
-        let found = locked(&self.known).verdicts.get(head).cloned()?;
-        self.holds(&found).then_some(found)
+        let verdict = locked(&self.entries).verdicts.get(head).cloned()?;
+        self.is_valid(&verdict).then_some(verdict)
     }
 
-    /// Reports whether a verdict still counts.
-    pub fn holds(&self, verdict: &Verdict) -> bool {
+    /// Reports whether a verdict is still valid.
+    pub fn is_valid(&self, verdict: &Verdict) -> bool {
         let current = self.generation.load(Ordering::Acquire) == verdict.generation;
         current && Instant::now() < verdict.until
     }
 
     /// Leaves a head to Python for a while.
     pub fn decline(&self, head: Bytes) {
-        let mut known = locked(&self.known);
-        known.verdicts.remove(&head);
-        if known.declined.len() >= MAX_KNOWN {
-            known.declined.clear();
+        let mut entries = locked(&self.entries);
+        entries.verdicts.remove(&head);
+        if entries.declined.len() >= MAX_VERDICTS {
+            entries.declined.clear();
         }
-        known.declined.insert(head, Instant::now() + DECLINED_FOR);
+        entries.declined.insert(head, Instant::now() + DECLINED_FOR);
     }
 
-    /// Forgets all verdicts: a permission has changed.
+    /// Drops all verdicts: a permission has changed.
     pub fn forget(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
-        let mut known = locked(&self.known);
-        known.verdicts.clear();
-        known.bytes = 0;
+        let mut entries = locked(&self.entries);
+        entries.verdicts.clear();
+        entries.bytes = 0;
     }
 
-    /// Drops what has expired.
+    /// Drops expired entries.
     pub fn sweep(&self) {
         let now = Instant::now();
-        let mut known = locked(&self.known);
-        known.verdicts.retain(|_, verdict| now < verdict.until);
-        known.declined.retain(|_, until| now < *until);
-        known.bytes = known
+        let mut entries = locked(&self.entries);
+        entries.verdicts.retain(|_, verdict| now < verdict.until);
+        entries.declined.retain(|_, until| now < *until);
+        entries.bytes = entries
             .verdicts
             .iter()
             .map(|(head, verdict)| head.len() + verdict.before.len() + verdict.identity.len())

@@ -16,7 +16,7 @@ pub const PATH: &str = "/k8s/data-link";
 pub const UPGRADE_PATH: &str = "/upgrade";
 /// Path of the stream on which both ends grant each other larger windows; see `windows`.
 pub const GRANTS_PATH: &str = "/grants";
-/// Status by which an agent leaves a request to the link that Python serves.
+/// Status with which an agent leaves a request to the link that Python serves.
 pub const DECLINED: u16 = 421;
 
 const FIXED: usize = 8 + 16;
@@ -96,11 +96,11 @@ pub struct AuditIds(Mutex<Vec<[u8; 16]>>);
 
 impl AuditIds {
     pub fn take(&self) -> Option<[u8; 16]> {
-        let mut left = locked(&self.0);
-        if left.is_empty() {
-            left.extend(random::<4096>()?.as_chunks().0);
+        let mut unused = locked(&self.0);
+        if unused.is_empty() {
+            unused.extend(random::<4096>()?.as_chunks().0);
         }
-        left.pop()
+        unused.pop()
     }
 }
 
