@@ -72,7 +72,9 @@ async def move_uses(
     """Sets uses to a version; returns the services whose agents must be notified."""
     moved: dict[str, Service] = {}
     for use in sorted(uses, key=lambda use: (use.service_id, use.id)):
-        service = await tx[ServiceStore].get(use.service_id, deleted=True)
+        # All uses of a service share the generation that the first one raises.
+        service = moved.get(use.service_id)
+        service = service or await tx[ServiceStore].get(use.service_id, deleted=True)
         if service is None:
             continue
         sequence = service.desired.generation + bool(service.desired.digest)

@@ -1,5 +1,6 @@
 """Operations on secrets, their versions, their uses and their sources."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from controlplane.access.model.bindings import Project
 from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
-from controlplane.platform.context import SECRET
+from controlplane.platform.context import DESIRED_STATE, SECRET, SERVICE
 from controlplane.platform.ports import PageQuery
 from controlplane.secrets.model.generated import ValueAlphabet, ValueGenerator
 from controlplane.secrets.model.rotation import RotationDecision, RotationPhase, RotationPlan
@@ -25,9 +26,10 @@ from controlplane.secrets.operations.rotations import Rotations
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.secrets.sources.environment import EnvironmentSource
-from controlplane.services.ports import SecretUseStore
+from controlplane.services.ports import SecretUseStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from core.sealed_values import seal_value
+from core.spec.status import Phase
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -344,6 +346,126 @@ async def test_the_uses_of_a_service_are_replaced(
     assert (await world.audited())[-1] == (EDITOR.email, "useSecrets", "web")
 
 
+async def test_the_agents_of_users_are_told_of_a_new_value(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """The generation rises once for each change, and the ledger says why."""
+    secret = await use(world, secrets)
+    async with world.store.write() as tx:
+        for id in ("dev-web", "dev-api"):
+            await tx[ServiceStore].change(id, digest="d", generation=4)
+    await secrets.use(EDITOR, "dev-web", {"db": (secret.id, None), "other": (secret.id, None)})
+    assert {use.sequence for use in await world.rows(SecretUseStore)} == {5}
+    assert world.published[-2:] == [(SERVICE, "dev-web"), (DESIRED_STATE, "dev/dev-web")]
+    world.bus.published.clear()
+    await secrets.save(EDITOR, "db", SecretChange(b"two"))
+    assert world.published == [
+        (SECRET, secret.id),
+        (SERVICE, "dev-web"),
+        (DESIRED_STATE, "dev/dev-web"),
+    ]
+    services = {row.id: row.desired.generation for row in await world.rows(ServiceStore)}
+    assert services == {"dev-web": 6, "dev-api": 4}
+    assert {use.sequence for use in await world.rows(SecretUseStore)} == {6}
+    assert [(row.sequence, row.actor, row.message) for row in await world.ledger()] == [
+        (5, EDITOR.email, "secrets: db is version 1 of db, other is version 1 of db"),
+        (6, EDITOR.email, "secrets: db is version 2 of db"),
+    ]
+    web = await world.row(ServiceStore, "dev-web")
+    assert web is not None and web.desired.uses_secrets
+    await secrets.use(EDITOR, "dev-web", {})
+    web = await world.row(ServiceStore, "dev-web")
+    assert web is not None and not web.desired.uses_secrets
+
+
+async def test_a_service_counts_when_its_agent_has_the_version(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """Its health before says nothing about the new value."""
+    secret = await use(world, secrets, "web")
+    rotations = Rotations(world.context)
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change("dev-web", digest="d", generation=4)
+    await secrets.save(EDITOR, "db", SecretChange(b"two", plan=PLAN))
+    await rotations.advance(secret.id)
+
+    async def phase_after(generation: int, phase: Phase) -> RotationPhase:
+        async with world.store.write() as tx:
+            observed = {"observed_generation": generation, "phase": phase}
+            await tx[ServiceStore].change("dev-web", **observed)
+        await rotations.advance(secret.id)
+        (row,) = await world.rows(SecretStore)
+        assert row.rotation is not None
+        (view,) = await secrets.consumers(VIEWER, secret.id)
+        assert view.applied is (generation >= 5)
+        return row.rotation.phase
+
+    assert await phase_after(4, Phase.HEALTHY) is RotationPhase.ROLLING
+    assert await phase_after(4, Phase.FAILED) is RotationPhase.ROLLING
+    assert await phase_after(5, Phase.APPLIED) is RotationPhase.ROLLING
+    assert await phase_after(5, Phase.HEALTHY) is RotationPhase.VERIFYING
+    assert await phase_after(6, Phase.DEGRADED) is RotationPhase.HELD
+
+
+async def test_pinned_uses_and_frozen_clusters_hold_a_rotation(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """A new use during a rotation gets the new version."""
+    secret = await use(world, secrets, "web")
+    await secrets.use(EDITOR, "dev-web", {"db": (secret.id, 1)})
+    await secrets.save(EDITOR, "db", SecretChange(b"two", plan=PLAN))
+    await secrets.use(EDITOR, "dev-api", {"db": (secret.id, None)})
+    await Rotations(world.context).advance(secret.id)
+    versions = {use.service_id: use.version for use in await world.rows(SecretUseStore)}
+    assert versions == {"dev-web": 1, "dev-api": 2}
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(
+            "dev-api", digest="d", generation=4, observed_generation=9, phase=Phase.HEALTHY
+        )
+    world.bus.published.clear()
+    await Rotations(world.context).advance(secret.id)
+    (row,) = await world.rows(SecretStore)
+    assert row.rotation is not None and row.rotation.phase is RotationPhase.HELD
+    assert row.rotation.reason == "pinned, or in frozen clusters: web"
+    assert world.published == [(SECRET, secret.id)]
+    await Rotations(world.context).advance(secret.id)
+    assert world.published == [(SECRET, secret.id)]
+
+
+async def test_the_audit_log_names_versions_and_fields_and_no_value(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    await world.given(DEV, WEB)
+    form = ValueGenerator(64, ValueAlphabet.ALPHANUMERIC)
+    secret = await secrets.save(EDITOR, "db", SecretChange(generate=form, description="d"))
+    await secrets.use(EDITOR, "dev-web", {"db": (secret.id, None)})
+    await secrets.save(EDITOR, "db", SecretChange(b"canary-77c1-otter", plan=PLAN))
+    await secrets.decide(EDITOR, secret.id, RotationDecision.ABORT)
+    await secrets.revoke(EDITOR, secret.id, 2)
+    fields = ["generate", "sealed_value", "source"]
+    assert await world.audit_details() == [
+        ("saveSecret", {"version": 1, "changed": ["description", *fields]}),
+        ("useSecrets", {"names": ["db"]}),
+        ("saveSecret", {"version": 2, "changed": [fields[0], "plan", *fields[1:]]}),
+        ("decideSecretRotation", {"decision": "abort"}),
+        ("revokeSecretVersion", {"version": 2}),
+    ]
+
+
+async def test_a_secret_in_many_uses_names_five_services(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    services = [make_service(f"s{number}", DEV) for number in range(6)]
+    secret = await use(world, secrets)
+    await world.given(*services)
+    for count, more in ((5, ""), (6, " and 1 more")):
+        await secrets.use(EDITOR, f"dev-s{count - 1}", {"db": (secret.id, None)})
+        for service in services[: count - 1]:
+            await secrets.use(EDITOR, service.id, {"db": (secret.id, None)})
+        with pytest.raises(Conflict, match=f"in use by s0, s1, s2, s3, s4{more}: "):
+            await secrets.delete(EDITOR, secret.id)
+
+
 async def test_an_invalid_use_is_refused(world: MemoryOperations, secrets: Secrets) -> None:
     secret = await use(world, secrets)
     empty = await secrets.save(EDITOR, "empty", SecretChange(description="x"))
@@ -486,6 +608,67 @@ async def test_an_error_of_a_source_keeps_the_last_value(
     (after,) = await world.rows(SecretStore)
     assert after.problem and (after.current, after.refreshed_at) == (1, START)
     assert world.published[-1] == (SECRET, secret.id)
+
+
+class Interrupted(FakeSources):
+    """Has something happen while the source is read."""
+
+    def __init__(self, happening: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(b"late")
+        self.happening = happening
+
+    async def read(self, source: SecretSource, project: str) -> bytes:
+        await self.happening()
+        return await super().read(source, project)
+
+
+@pytest.mark.parametrize("change", ["value", "source", "deleted"])
+async def test_a_value_that_was_read_too_late_is_dropped(
+    world: MemoryOperations, secrets: Secrets, change: str
+) -> None:
+    """A user has set a value or another source meanwhile, or deleted the secret."""
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
+    happenings = {
+        "value": lambda: secrets.save(EDITOR, "db", SecretChange(b"set by hand")),
+        "source": lambda: secrets.save(ADMIN, "db", SecretChange(source=EnvironmentSource("X"))),
+        "deleted": lambda: secrets.delete(EDITOR, secret.id),
+    }
+    await SecretRefresher(world.context, Interrupted(happenings[change])).refresh(secret.id)
+    rows = await world.rows(SecretStore)
+    found = [await values(world, row) for row in rows]
+    assert found == {"value": [{1: b"set by hand"}], "source": [{}], "deleted": []}[change]
+
+
+async def test_a_source_is_not_read_during_a_rotation(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE, plan=PLAN, refresh_s=60))
+    for value in (b"one", b"two", b"three"):
+        sources = FakeSources(value)
+        await SecretRefresher(world.context, sources).refresh(secret.id)
+        await world.clock.advance(60)
+    assert sources.projects == []
+    (row,) = await world.rows(SecretStore)
+    assert row.rotating and (row.current, row.newest) == (1, 2)
+
+
+async def test_a_value_that_did_not_change_is_no_news(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE, refresh_s=60))
+    refresher = SecretRefresher(world.context, FakeSources(b"one"))
+    await refresher.refresh(secret.id)
+    world.bus.published.clear()
+    await world.clock.advance(60)
+    await refresher.refresh(secret.id)
+    assert world.published == []
+    (row,) = await world.rows(SecretStore)
+    assert (row.newest, row.refreshed_at) == (1, world.clock.now())
+    long = SecretRefresher(world.context, FakeSources(NotFound("x" * 1001)))
+    await world.clock.advance(60)
+    await long.refresh(secret.id)
+    (row,) = await world.rows(SecretStore)
+    assert row.problem == "x" * 1000
 
 
 async def test_a_refresh_is_requested(world: MemoryOperations, secrets: Secrets) -> None:
