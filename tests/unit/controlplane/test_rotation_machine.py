@@ -89,6 +89,95 @@ def test_without_consumers_only_the_soak_is_waited_for() -> None:
     assert done.revoke and done.rotation.ended_at == NOW
 
 
+ALLOWED = {
+    RotationDecision.ABORT: {
+        RotationPhase.ROLLING: RotationPhase.ABORTED,
+        RotationPhase.VERIFYING: RotationPhase.ABORTED,
+        RotationPhase.READY: RotationPhase.ABORTED,
+        RotationPhase.HELD: RotationPhase.ABORTED,
+    },
+    RotationDecision.RESUME: {RotationPhase.HELD: RotationPhase.ROLLING},
+    RotationDecision.REVOKE: {RotationPhase.READY: RotationPhase.REVOKED},
+}
+
+
+@pytest.mark.parametrize("decision", RotationDecision)
+@pytest.mark.parametrize("phase", RotationPhase)
+def test_a_decision_is_possible_in_its_phases_only(
+    phase: RotationPhase, decision: RotationDecision
+) -> None:
+    """A rotation that has ended stays as it ended."""
+    before = replace(begun(), phase=phase, reason="because")
+    expected = ALLOWED[decision].get(phase)
+    later = NOW + timedelta(seconds=5)
+    if expected is None:
+        with pytest.raises(Conflict, match=phase.value):
+            apply_decision(before, decision, [], later)
+        return
+    step = apply_decision(before, decision, [], later)
+    assert step.rotation.phase is expected and step.move == ()
+    assert step.revoke is (decision is RotationDecision.REVOKE)
+    is_over = expected in (RotationPhase.ABORTED, RotationPhase.REVOKED)
+    assert step.rotation.ended_at == (later if is_over else None)
+    if decision is not RotationDecision.REVOKE:
+        assert step.rotation.reason == ""
+
+
+def test_a_version_that_somebody_uses_is_not_revoked() -> None:
+    """A use may have been added, or moved back, after the verification."""
+    ready = replace(begun(), phase=RotationPhase.READY)
+    users = [consumer("a", NEW, settled=True), *(consumer(f"{n}") for n in range(6))]
+    with pytest.raises(Conflict) as error:
+        apply_decision(ready, RotationDecision.REVOKE, users, NOW)
+    assert error.value.message == (
+        "version 3 is still used by "
+        "service-0, service-1, service-2, service-3, service-4 and 1 more"
+    )
+    with pytest.raises(Conflict, match="used by service-0, .*, service-4$"):
+        apply_decision(ready, RotationDecision.REVOKE, users[1:6], NOW)
+    again = advance_rotation(ready, users, NOW).rotation
+    assert (again.phase, again.moved_at) == (RotationPhase.ROLLING, NOW)
+    settled = users[:1]
+    assert advance_rotation(ready, settled, NOW).rotation == ready
+
+
+def test_a_soak_begins_again_after_each_disturbance() -> None:
+    later = NOW + timedelta(seconds=100)
+    verifying = replace(begun(soak_s=10), phase=RotationPhase.VERIFYING, healthy_since=NOW)
+    busy = advance_rotation(verifying, [consumer("a", NEW)], later).rotation
+    assert (busy.phase, busy.healthy_since) == (RotationPhase.VERIFYING, None)
+    calm = advance_rotation(busy, [consumer("a", NEW, settled=True)], later).rotation
+    assert (calm.phase, calm.healthy_since) == (RotationPhase.VERIFYING, later)
+    failed = advance_rotation(verifying, [consumer("a", NEW, failed=True)], later).rotation
+    assert (failed.phase, failed.healthy_since) == (RotationPhase.HELD, None)
+    assert failed.reason == "not healthy with version 4: service-a"
+    joined = [consumer("a", NEW, settled=True), consumer("b")]
+    rolling = advance_rotation(verifying, joined, later).rotation
+    assert (rolling.phase, rolling.healthy_since) == (RotationPhase.ROLLING, None)
+    assert advance_rotation(rolling, joined, later).move == ("b",)
+
+
+def test_a_batch_waits_for_the_services_that_are_under_way() -> None:
+    """Their time runs from the last move; a pinned service holds only when nothing moves."""
+    rotation = begun(batch=2, timeout_s=60)
+    pinned = consumer("p", movable=False)
+    services = [consumer("a"), consumer("b"), consumer("c"), pinned]
+    first = advance_rotation(rotation, services, NOW + timedelta(seconds=59))
+    assert first.move == ("a", "b")
+    moved = [consumer("a", NEW, settled=True), consumer("b", NEW), consumer("c"), pinned]
+    soon = NOW + timedelta(seconds=100)
+    second = advance_rotation(first.rotation, moved, soon)
+    assert second.move == ("c",) and second.rotation.moved_at == soon
+    under_way = [consumer("c", NEW), pinned]
+    waiting = advance_rotation(second.rotation, under_way, soon + timedelta(seconds=59))
+    assert waiting.rotation == second.rotation and waiting.move == ()
+    late = advance_rotation(second.rotation, under_way, soon + timedelta(seconds=60))
+    assert late.rotation.reason == "not healthy in 60 s: service-c"
+    done = [consumer("c", NEW, settled=True), pinned]
+    held = advance_rotation(second.rotation, done, soon + timedelta(seconds=999))
+    assert held.rotation.reason == "pinned, or in frozen clusters: service-p"
+
+
 @pytest.mark.parametrize("field", ["batch", "soak_s", "timeout_s"])
 def test_plans_that_cannot_be_are_refused(field: str) -> None:
     with pytest.raises(Invalid):
