@@ -1,7 +1,7 @@
 """A pipeline over the store in memory: commits, workers and agents in one process."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controlplane.agents.operations.agents import AgentOperations
@@ -11,7 +11,14 @@ from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.state import StageState, WaitingRelease
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
-from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK, Pipelines
+from controlplane.pipelines.operations.pipelines import (
+    CLEAN_UP,
+    FOLLOW_REQUEST,
+    PROMOTE,
+    RENDER,
+    TICK,
+    Pipelines,
+)
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.jobs import Job
@@ -19,11 +26,12 @@ from controlplane.platform.ports import JobStore, PageQuery
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
-from core.identity import ServiceId
+from core.identity import RepositoryId, ServiceId
+from core.spec.edits import Edit, MergeRequest, MergeRequestState
 from core.spec.reports.report import Report
 from core.spec.status import Phase, Problem, SyncStatus
 from tests.fakes.actors import ADMIN
-from tests.fakes.manifests import config_map
+from tests.fakes.manifests import FakeManifests, Folders, config_map
 from tests.fakes.operations import (
     MemoryOperations,
     make_cluster,
@@ -41,13 +49,102 @@ IN_DEV, IN_PROD = (
 
 
 @dataclass
+class FakeGitWriter:
+    """The `GitWriter` port: each edit of `<folder>/…` replaces the objects of this folder.
+
+    `error`: what everything fails with. `beside`: folders that somebody else commits to the base
+    at the same time.
+    """
+
+    manifests: FakeManifests
+    commits: list[tuple[str, str, str]] = field(default_factory=list)
+    requests: dict[int, MergeRequest] = field(default_factory=dict)
+    opened: list[tuple[str, str, str, str]] = field(default_factory=list)
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+    error: Exception | None = None
+    beside: Folders = field(default_factory=dict)
+
+    async def commit(
+        self,
+        repository_id: RepositoryId,
+        edits: Sequence[Edit],
+        *,
+        branch: str,
+        base: str,
+        author: str,
+        message: str,
+    ) -> str | None:
+        self._check()
+        heads, commits = self.manifests.heads[repository_id], self.manifests.commits
+        start, tip = heads.get(branch, heads[base]), heads[base]
+        changed: dict[str, Any] = {
+            getattr(edit, "path", "").partition("/")[0]: [config_map("a", v=str(edit))]
+            for edit in edits
+        }
+        if branch != base and {**commits[tip.sha], **changed} == commits[tip.sha]:
+            return None
+        if {**commits[start.sha], **changed} == commits[start.sha]:
+            return start.sha
+        self.commits.append((branch, author, message))
+        changed |= self.beside if branch == base else {}
+        return self.manifests.push(repository_id, {**commits[start.sha], **changed}, branch)
+
+    async def open_request(
+        self,
+        repository_id: RepositoryId,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str = "",
+        provider: str = "",
+    ) -> MergeRequest:
+        self._check()
+        number = len(self.requests) + 1
+        self.opened.append((branch, base, title, body))
+        url = f"https://git.example.org/pulls/{number}"
+        self.requests[number] = MergeRequest(number, url, MergeRequestState.OPEN)
+        return self.requests[number]
+
+    def merge(self, repository_id: str, number: int) -> str:
+        """Somebody merges a request, as a fast forward."""
+        branch, base, *_ = self.opened[number - 1]
+        heads = self.manifests.heads[repository_id]
+        heads[base] = heads[branch]
+        self.requests[number] = replace(self.requests[number], state=MergeRequestState.MERGED)
+        return heads[base].sha
+
+    async def request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        self._check()
+        return self.requests[number]
+
+    async def close_request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        closed = replace(self.requests[number], state=MergeRequestState.CLOSED)
+        self.requests[number] = closed
+        return closed
+
+    async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
+        self.deleted.append((branch, author))
+        return True
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass
 class Promotion:
     """dev → prod: commits arrive in dev, prod waits for its gates."""
 
     memory: MemoryOperations
 
     def __post_init__(self) -> None:
-        context = self.memory.context
+        self.writer = FakeGitWriter(self.memory.manifests)
+        context = replace(self.memory.context, writer=self.writer)
         self.pipelines = Pipelines(context)
         self.decisions = ReleaseDecisions(context, self.pipelines)
         self.repositories = RepositoryOperations(context)
@@ -91,13 +188,19 @@ class Promotion:
 
     async def settle(self) -> None:
         """Lets the engine and its workers come to rest."""
+        for view in await self.views():
+            await self.pipelines.advance(view.row.id)
+        await self.run_jobs()
+
+    async def run_jobs(self) -> None:
+        """Does the jobs that are due, and those that follow from them."""
         work: dict[str, Callable[[Job], Awaitable[None]]] = {
             RENDER: self.promotions.render,
             PROMOTE: self.promotions.promote,
             TICK: self.promotions.tick,
+            FOLLOW_REQUEST: self.promotions.follow_request,
+            CLEAN_UP: self.promotions.clean_up,
         }
-        for view in await self.views():
-            await self.pipelines.advance(view.row.id)
         for _ in range(20):
             async with self.memory.store.write() as tx:
                 jobs = await tx[JobStore].claim(work, "test", self.memory.clock.now(), 10)
