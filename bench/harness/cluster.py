@@ -16,6 +16,7 @@ from towline.demo.environment import DemoCluster, wait_until
 
 ROUNDS, REQUESTS = 4, 400
 EXEC_BYTES = 1_000_000_000
+OBJECTS, OBJECT_BYTES, LISTS = 60, 500_000, 5
 OBJECT = "/api/v1/namespaces/default/configmaps/small"
 POD = """
 apiVersion: v1
@@ -35,6 +36,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
     member = stand.stage.members["dev"]
     wait_until("the agent of dev", lambda: "kube-system" in _through(stand, "get", "ns"))
     await _measure_get(stand, member, report)
+    await _measure_lists(stand, member, report)
     await _measure_exec(stand, member, report)
 
 
@@ -85,15 +87,54 @@ async def _latencies(address: Address, path: str, token: str, fields: str = "") 
     return found
 
 
+async def _measure_lists(stand: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
+    """Measures kubectl's time for a large list, with a request head that nobody has sent before.
+    Without compression, which needs more time than the transport.
+    """
+    for number in range(OBJECTS):
+        data = f"number: {number}\n" * (OBJECT_BYTES // 11)
+        member.kubectl("apply", "--server-side", "-f", "-", stdin=_config_map(number, data))
+    past, through = _kubectl_past(member), _kubectl_through(stand, member)
+    times: dict[str, list[float]] = {"through": [], "past": []}
+    for turn in range(LISTS):
+        path = f"/api/v1/namespaces/default/configmaps?timeoutSeconds={100 + turn}"
+        for name, kubectl in (("through", through), ("past", past)):
+            began = time.perf_counter()
+            await _output_of(kubectl, ["get", "--raw", path, "--disable-compression"])
+            times[name].append(time.perf_counter() - began)
+    report.add(
+        f"kubectl: list of {OBJECTS * OBJECT_BYTES / 1e6:.0f} MB vs direct",
+        times["through"],
+        "s",
+        baseline="direct",
+        baseline_values=times["past"],
+    )
+
+
+def _config_map(number: int, data: str) -> str:
+    metadata = {"name": f"large-{number}", "namespace": "default"}
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": data}}
+    return yaml.safe_dump(content)
+
+
+def _kubectl_past(member: DemoCluster) -> list[str]:
+    """kubectl directly at the API server."""
+    program = member.kubectl_program or "kubectl"
+    access = member.access
+    return [program, f"--kubeconfig={access.kubeconfig}", f"--context={access.context}"]
+
+
+def _kubectl_through(stand: TunnelHarness, member: DemoCluster) -> list[str]:
+    program = member.kubectl_program or "kubectl"
+    return [program, f"--kubeconfig={stand.stage.member_kubeconfig()}"]
+
+
 async def _measure_exec(stand: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
     member.kubectl("apply", "-f", "-", stdin=POD)
     member.kubectl("wait", "-n", "default", "--for=condition=Ready", "pod/box", "--timeout=30s")
-    program = member.kubectl_program or "kubectl"
-    past = [program, f"--kubeconfig={member.access.kubeconfig}"]
-    past += [f"--context={member.access.context}"]
-    direct = await _exec(past)
+    direct = await _exec(_kubectl_past(member))
     before = resident(stand.hub_pid)
-    through = await _exec([program, f"--kubeconfig={stand.stage.member_kubeconfig()}"])
+    through = await _exec(_kubectl_through(stand, member))
     report.add(
         "1 GB through exec",
         [through],
@@ -116,16 +157,24 @@ async def _exec(kubectl: list[str]) -> float:
     """Output rate of a program in a pod in MB/s."""
     command = ["exec", "-n", "default", "box", "--", "head", "-c", str(EXEC_BYTES), "/dev/zero"]
     began = time.perf_counter()
+    received = await _output_of(kubectl, command)
+    if received != EXEC_BYTES:
+        raise RuntimeError(f"exec ended after {received} bytes")
+    return received / (time.perf_counter() - began) / 1e6
+
+
+async def _output_of(kubectl: list[str], arguments: list[str]) -> int:
+    """Runs kubectl; returns the number of bytes that it wrote."""
     process = await asyncio.create_subprocess_exec(
-        *kubectl, *command, stdout=asyncio.subprocess.PIPE, limit=1 << 20
+        *kubectl, *arguments, stdout=asyncio.subprocess.PIPE, limit=1 << 20
     )
     assert process.stdout is not None
     received = 0
     while data := await process.stdout.read(1 << 20):
         received += len(data)
-    if await process.wait() or received != EXEC_BYTES:
-        raise RuntimeError(f"exec ended after {received} bytes")
-    return received / (time.perf_counter() - began) / 1e6
+    if await process.wait():
+        raise RuntimeError(f"kubectl {arguments[0]} failed after {received} bytes")
+    return received
 
 
 def _through(stand: TunnelHarness, *args: str) -> str:
