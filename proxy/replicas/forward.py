@@ -62,11 +62,11 @@ class RemoteAgentRoute:
         return RemoteAgentRoute(self._mux, self._cluster_id, self.location, None, self._tasks)
 
     def _retry(self, forwarded: "ForwardedStream") -> bool:
-        """Starts to look for another route; False: no retry is left."""
+        """Starts a lookup of another route; False: no retry remains."""
         if self._find_again is None:
             return False
-        found = self._find_again(self._cluster_id, self.location)
-        self._tasks.spawn("once more", forwarded.resend(found))
+        lookup = self._find_again(self._cluster_id, self.location)
+        self._tasks.spawn("once more", forwarded.resend(lookup))
         return True
 
 
@@ -143,9 +143,9 @@ class ForwardedStream:
             code, text = UNAVAILABLE, MOVING_TEXT
         self._owner.on_reset(code, text)
 
-    async def resend(self, found: Awaitable[AgentRoute | None]) -> None:
+    async def resend(self, lookup: Awaitable[AgentRoute | None]) -> None:
         """Sends the whole request over another route, or fails."""
-        route = await found
+        route = await lookup
         sent, self._sent = self._sent, []
         if self._is_reset:
             return

@@ -84,7 +84,7 @@ class ReplicaLinks:
             link.close("the control plane is stopping")
         await self.tasks.stop()
 
-    def known(self, address: str) -> Mux | None:
+    def existing_link(self, address: str) -> Mux | None:
         """The open link to the replica at an address (host:port), or None."""
         link = self._outgoing.get(address)
         return link if link is not None and link.accepts_streams else None
@@ -93,9 +93,9 @@ class ReplicaLinks:
         """Returns the link to a replica and dials it if needed. Unavailable: the replica does not
         answer.
         """
-        known = self.known(address)
-        if known is not None:
-            return known
+        existing = self.existing_link(address)
+        if existing is not None:
+            return existing
         task = self._dialling.get(address)
         if task is None:
             task = self._dialling[address] = self.tasks.spawn("dial", self._dial(address))
@@ -142,6 +142,8 @@ class ReplicaLinks:
         while True:
             await self._clock.sleep(BEAT_SECONDS)
             self._links = {link for link in self._links if not link.closed}
-            self._outgoing = {at: link for at, link in self._outgoing.items() if not link.closed}
+            self._outgoing = {
+                address: link for address, link in self._outgoing.items() if not link.closed
+            }
             for link in tuple(self._links):
                 link.beat()

@@ -41,10 +41,10 @@ class SplicedStream:
     at most one window waits here.
     """
 
-    __slots__ = ("_owed", "other", "stream")
+    __slots__ = ("_unacknowledged", "other", "stream")
 
     def __init__(self) -> None:
-        self._owed = 0
+        self._unacknowledged = 0
         self.stream: TunnelStream
         self.other: SplicedStream
 
@@ -52,7 +52,7 @@ class SplicedStream:
         if self.other.stream.send(data):
             self.stream.consumed(len(data))
         else:
-            self._owed += len(data)
+            self._unacknowledged += len(data)
 
     def on_end(self, close: bool) -> None:
         self.other.stream.send(b"", END | CLOSE if close else END)
@@ -65,9 +65,9 @@ class SplicedStream:
 
     def return_credit(self) -> None:
         """Returns credit after the other stream has room again."""
-        owed, self._owed = self._owed, 0
-        if owed:
-            self.stream.consumed(owed)
+        unacknowledged, self._unacknowledged = self._unacknowledged, 0
+        if unacknowledged:
+            self.stream.consumed(unacknowledged)
 
 
 class Relay:

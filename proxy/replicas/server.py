@@ -65,8 +65,8 @@ class QuestionServer:
 
     async def _recording_part(self, question: ReadRecording) -> bytes:
         try:
-            part = question.id, question.offset, question.most
-            return PART.dump_json(await self._insight.recording(*part))
+            arguments = question.id, question.offset, question.most
+            return PART.dump_json(await self._insight.recording(*arguments))
         except NotFound:
             return PART.dump_json(None)
 

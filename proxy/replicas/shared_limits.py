@@ -38,7 +38,7 @@ class SharedLimits:
                 elsewhere = await self._inquiries.loads()
             except TowlineError as error:
                 log.warning("request limits count only this replica", why=error.message)
-        self._counts.set_remote_loads(_summed(elsewhere))
+        self._counts.set_remote_loads(_sum_loads(elsewhere))
 
     async def _run(self) -> None:
         while True:
@@ -46,10 +46,10 @@ class SharedLimits:
             await self.update()
 
 
-def _summed(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
+def _sum_loads(loads: Iterable[Mapping[str, Load]]) -> dict[str, Load]:
     """Sums the loads that the replicas reported."""
-    found: dict[str, Load] = {}
+    totals: dict[str, Load] = {}
     for reported in loads:
         for user, load in reported.items():
-            found[user] = found[user].plus(load) if user in found else load
-    return found
+            totals[user] = totals[user].plus(load) if user in totals else load
+    return totals

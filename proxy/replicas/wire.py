@@ -67,15 +67,15 @@ class WireLink(asyncio.Protocol):
 
     def _take(self, data: bytes) -> int:
         """Passes complete messages on and returns the number of their bytes."""
-        at, end = 0, len(data)
-        while end - at >= _LENGTH.size and not self.mux.closed:
-            (size,) = _LENGTH.unpack_from(data, at)
-            start = at + _LENGTH.size
+        offset, end = 0, len(data)
+        while end - offset >= _LENGTH.size and not self.mux.closed:
+            (size,) = _LENGTH.unpack_from(data, offset)
+            start = offset + _LENGTH.size
             if size > MAX_MESSAGE_BYTES:
                 self.mux.close(f"protocol error: a message of {size} bytes")
                 return end
             if end - start < size:
                 break
             self.mux.on_message(data[start : start + size])
-            at = start + size
-        return at
+            offset = start + size
+        return offset
