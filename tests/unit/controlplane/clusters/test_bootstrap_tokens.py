@@ -6,18 +6,20 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
-from controlplane.access.model.users import User
-from controlplane.access.ports import RoleBindingStore, TokenStore
-from controlplane.authorization import INSTALLATION
+from controlplane.access.model.users import Token, User
+from controlplane.access.ports import RoleBindingStore, TokenStore, UserStore
+from controlplane.authorization import DEFAULT_PROJECT, INSTALLATION, Scope
+from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.operations.bootstrap_tokens import (
     MAX_TOKENS,
     BootstrapTokenChange,
     BootstrapTokens,
+    issue_for_cluster,
 )
 from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
-from controlplane.platform.context import CLUSTER
+from controlplane.platform.context import CLUSTER, REVOKED
 from core.errors import (
     Conflict,
     Forbidden,
@@ -27,9 +29,10 @@ from core.errors import (
     Unauthenticated,
 )
 from core.identity import TokenKind, new_token, token_hash, token_kind
-from tests.fakes.actors import EDITOR, VIEWER
+from tests.fakes.actors import EDITOR, VIEWER, person
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
-from tests.fakes.operations import MemoryOperations, operations_over_memory
+from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
 FIRST = JoinRequest("edge", "0a1b2c3d-0000-4000-8000-000000000001")
 SECOND = JoinRequest("edge", "9f8e7d6c-0000-4000-8000-000000000002")
@@ -212,6 +215,159 @@ async def test_a_token_ends_with_the_permission_of_its_creator(
         await tx[RoleBindingStore].remove(BOUND.id)
     with pytest.raises(Unauthenticated, match="may not register clusters"):
         await tokens.join(secret, FIRST)
+
+
+async def test_a_token_of_a_disabled_user_registers_nothing(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """The agent of an accepted cluster keeps its own token."""
+    _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", max_uses=2))
+    await tokens.join(secret, FIRST)
+    async with world.store.write() as tx:
+        await tx[UserStore].change(EDITOR.id, disabled_at=START)
+    for request in (FIRST, SECOND):
+        with pytest.raises(Unauthenticated, match="may not register clusters"):
+            await tokens.join(secret, request)
+    assert len(await world.rows(ClusterStore)) == 1
+    assert [row.revoked_at for row in await world.rows(TokenStore)] == [None]
+
+
+async def test_a_token_ends_with_the_credential_of_its_creator(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """Unless the creator has signed in: a session is renewed."""
+    end = START + timedelta(minutes=5)
+    token, session = (
+        Token(kind.value, kind, "t", f"hash of {kind}", START, EDITOR.id, expires_at=end)
+        for kind in (TokenKind.USER, TokenKind.SESSION)
+    )
+    await world.given(token, session)
+    change = BootstrapTokenChange("edge", 3600)
+    for credential, seconds, expected in (
+        (token, 3600, end),
+        (token, 60, START + timedelta(seconds=60)),
+        (session, 3600, START + timedelta(hours=1)),
+    ):
+        actor = replace(EDITOR, token_id=credential.id, expires_at=end)
+        row, _ = await tokens.create(actor, replace(change, expires_in_s=seconds))
+        assert row.expires_at == expected
+    assert (await world.audit_details())[0] == (
+        "createBootstrapToken",
+        {"expires_at": "2026-01-01T00:05:00Z", "uses": 1},
+    )
+
+
+async def test_a_token_is_checked_before_the_request_is_read(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    row, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge"))
+    await tokens.authenticate(secret)
+    for wrong in ("", new_token(TokenKind.BOOTSTRAP), new_token(TokenKind.AGENT)):
+        with pytest.raises(Unauthenticated, match="invalid bootstrap token"):
+            await tokens.authenticate(wrong)
+    revoked = await tokens.revoke(EDITOR, row.id)
+    assert revoked.revoked_at == START
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        await tokens.authenticate(secret)
+    await world.clock.advance(1)
+    assert await tokens.revoke(EDITOR, row.id) == revoked
+    with pytest.raises(NotFound, match="does not exist"):
+        await tokens.revoke(EDITOR, "none")
+
+
+async def test_a_join_leaves_a_trace_of_token_address_and_cluster(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """The second answer for one cluster revokes the deploy token of the first."""
+    row, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", project_id="shop"))
+    for _ in range(2):
+        joined = await tokens.join(secret, FIRST, "192.0.2.7")
+    async with world.store.read() as tx:
+        entry = (await audit_rows(tx, "joinCluster"))[0]
+    assert (entry.actor, entry.actor_id) == ("bootstrap token edge", row.id)
+    assert (entry.source, entry.target_id) == ("192.0.2.7", joined.cluster_id)
+    assert (entry.cluster_id, entry.project_id) == (joined.cluster_id, "shop")
+    assert entry.detail == {"uid": FIRST.kubernetes_uid}
+    (used,) = await world.rows(BootstrapTokenStore)
+    assert (used.uses, used.last_used_at) == (1, START)
+    first, second = sorted(await world.rows(TokenStore), key=lambda token: token.id)
+    assert (first.revoked_at, second.revoked_at) == (START, None)
+    assert (REVOKED, first.id) in world.published
+
+
+async def test_a_long_name_leaves_room_for_the_uid(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """A third cluster with both names taken is refused."""
+    _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", max_uses=9))
+    name = f"{'a' * 53}-{'b' * 9}"
+    handles = []
+    for uid in ("0a1b2c3d", "9f8e7d6c"):
+        request = JoinRequest(name, f"{uid}-0000-4000-8000-000000000001")
+        handles.append((await tokens.join(secret, request)).handle)
+    assert handles == [name, f"{'a' * 53}-9f8e7d6c"]
+    clash = JoinRequest(name, "9f8e7d6c-1111-4000-8000-000000000001")
+    with pytest.raises(Conflict, match="and without its end exist"):
+        await tokens.join(secret, clash)
+    nameless = await tokens.join(secret, JoinRequest("", "77777777-0000-4000-8000-000000000001"))
+    assert nameless.handle == "cluster-77777777"
+
+
+async def test_a_token_for_one_cluster_gives_its_agent_that_one(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """Whatever name the agent wants, and once."""
+    declared, other = make_cluster("declared"), make_cluster("edge")
+    ending = replace(make_cluster("ending"), ending_at=START)
+    await world.given(declared, other, ending)
+    secrets = []
+    for cluster in (declared, ending):
+        async with world.context.change(EDITOR, "createCluster") as tx:
+            tx.authorized_by("test")
+            row, secret = await issue_for_cluster(tx, cluster, timedelta(hours=1))
+            tx.audit(cluster.handle, cluster.id)
+            secrets.append(secret)
+        assert (row.creator_id, row.expires_at) == (EDITOR.id, START + timedelta(hours=1))
+    joined = await tokens.join(secrets[0], FIRST)
+    assert (joined.cluster_id, joined.handle) == ("declared", "declared")
+    again = await tokens.join(secrets[0], FIRST)
+    assert again.cluster_id == "declared" and again.token != joined.token
+    for secret, request in ((secrets[0], SECOND), (secrets[1], SECOND)):
+        with pytest.raises((Conflict, Unauthenticated)):
+            await tokens.join(secret, request)
+    rows = {row.id: row.kubernetes_uid for row in await world.rows(ClusterStore)}
+    assert rows == {"declared": FIRST.kubernetes_uid, "edge": "", "ending": ""}
+
+
+async def test_an_ending_cluster_is_not_joined_again(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """Nor taken over by a token that may."""
+    _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", max_uses=9, adopts=True))
+    joined = await tokens.join(secret, FIRST)
+    async with world.store.write() as tx:
+        await tx[ClusterStore].change(joined.cluster_id, ending_at=START)
+    with pytest.raises(Conflict, match="has joined already as 'edge'"):
+        await tokens.join(secret, FIRST)
+    await world.given(replace(make_cluster("old"), ending_at=START))
+    again = await tokens.join(secret, replace(SECOND, name="old"))
+    assert (again.cluster_id != "old", again.handle) == (True, "old-9f8e7d6c")
+
+
+async def test_lists_of_tokens_and_clusters_show_what_may_be_read(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    first, _ = await tokens.create(EDITOR, BootstrapTokenChange("first", max_uses=2))
+    second, secret = await tokens.create(EDITOR, BootstrapTokenChange("second", max_uses=2))
+    assert [row.name for row in await tokens.all(EDITOR)] == ["second", "first"]
+    joined = await tokens.join(secret, FIRST)
+    assert [row.id for row in await tokens.clusters(EDITOR, second.id)] == [joined.cluster_id]
+    assert await tokens.clusters(EDITOR, first.id) == []
+    async with world.store.write() as tx:
+        await tx[ClusterStore].change(joined.cluster_id, project_id="shop")
+    scope = Scope(f"project:{DEFAULT_PROJECT}")
+    of_default = person(BuiltInRole.EDITOR, EDITOR.id, scope)
+    assert await tokens.clusters(of_default, second.id) == []
 
 
 async def test_guesses_are_limited_by_address(tokens: BootstrapTokens) -> None:

@@ -57,6 +57,23 @@ def clusters(world: MemoryOperations) -> Clusters:
     return Clusters(world.context)
 
 
+async def test_a_cluster_stays_in_its_project(world: MemoryOperations, clusters: Clusters) -> None:
+    """An existing one may name it, as manifests do; then lists show it."""
+    await world.given(SHOP, replace(DEV, project_id="shop"))
+    for actor in (ADMIN, EDITOR_OF_SHOP):
+        with pytest.raises(Conflict, match="cannot be moved to another project"):
+            await clusters.update(actor, "dev", ClusterChange("x", project_id=DEFAULT_PROJECT))
+    assert (await clusters.update(ADMIN, "dev", ClusterChange("Dev"))).project_given is False
+    for change in (ClusterChange(project_id="shop"), ClusterChange("Name")):
+        after = await clusters.update(EDITOR_OF_SHOP, "dev", change)
+        assert (after.project_id, after.project_given) == ("shop", True)
+    assert await world.audit_details() == [
+        ("updateCluster", {"changed": ["name"]}),
+        ("updateCluster", {"changed": []}),
+        ("updateCluster", {"changed": ["name"]}),
+    ]
+
+
 async def test_a_registered_cluster_has_a_row_a_token_and_an_audit_entry(
     world: MemoryOperations, clusters: Clusters
 ) -> None:
