@@ -8,7 +8,11 @@ import pytest
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import ANONYMOUS, Scope
 from controlplane.authorization.roles import BuiltInRole
-from controlplane.clusters.model.groups import MAX_CHANGING_CLUSTERS, ClusterGroup
+from controlplane.clusters.model.groups import (
+    MAX_CHANGING_CLUSTERS,
+    ClusterFreeze,
+    ClusterGroup,
+)
 from controlplane.clusters.model.selectors import Selector
 from controlplane.clusters.operations.freezes import check_not_frozen, frozen_clusters
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
@@ -107,6 +111,67 @@ async def test_only_visible_clusters_can_be_named(
                 EDITOR_OF_SHOP, made.id, ClusterGroupChange(cluster_ids=["prod", hidden])
             )
     assert await world.rows(ClusterGroupStore) == [made]
+    for hidden in ("dev", "none"):
+        change = ClusterGroupChange("us", project_id="shop", cluster_ids=[hidden])
+        with pytest.raises(NotFound):
+            await groups.create(EDITOR_OF_SHOP, change)
+    assert await world.rows(ClusterGroupStore) == [made]
+
+
+async def test_a_group_of_a_project_freezes_no_cluster_of_another(
+    world: MemoryOperations, groups: ClusterGroups
+) -> None:
+    """Whatever tags it selects, and whichever clusters it names."""
+    tags = {"env": "prod"}
+    of_shop = ClusterGroup("s", "shop", START, START, "shop", tags=tags, cluster_ids=("dev",))
+    theirs = replace(make_cluster("theirs", tags=tags), project_id="shop")
+    await world.given(SHOP, DEV, PROD, theirs, of_shop)
+    await groups.freeze(EDITOR_OF_SHOP, "s", "sale")
+    async with world.store.read() as tx:
+        assert list(await frozen_clusters(tx)) == ["theirs"]
+        await check_not_frozen(tx, "prod")
+    assert [row.id for row in await groups.clusters(ADMIN, "s")] == ["theirs"]
+    everywhere = ClusterGroup("e", "all", START, START, tags=tags)
+    await world.given(everywhere)
+    assert [row.id for row in await groups.clusters(ADMIN, "e")] == ["prod", "theirs"]
+    of_prod = person(BuiltInRole.EDITOR, "di", Scope("cluster:prod"))
+    with pytest.raises(NotFound):
+        await groups.freeze(of_prod, "e", "")
+
+
+async def test_a_freeze_is_seen_by_readers_of_the_cluster(
+    world: MemoryOperations, groups: ClusterGroups
+) -> None:
+    """Its group has a name only for those who read it."""
+    await world.given(DEV, PROD, FROZEN, make_cluster("free"))
+    of_prod = person(BuiltInRole.VIEWER, "di", Scope("cluster:prod"))
+    for actor, name in ((VIEWER, "eu"), (of_prod, "")):
+        freeze = ClusterFreeze("ada", START, "sale", name)
+        assert await groups.freezes(actor, ["prod", "free"]) == {"prod": freeze}
+    with pytest.raises(Unauthenticated):
+        await groups.freezes(ANONYMOUS, ["prod"])
+
+
+async def test_a_group_stays_in_its_project_and_the_audit_log_says_what_changed(
+    world: MemoryOperations, groups: ClusterGroups
+) -> None:
+    of_shop = replace(GROUP, id="s", name="shop", project_id="shop", cluster_ids=())
+    await world.given(SHOP, DEV, GROUP, of_shop)
+    for id, project in (("g", "shop"), ("s", "ops")):
+        with pytest.raises(Conflict, match="cannot be moved to another project"):
+            await groups.update(ADMIN, id, ClusterGroupChange("x", project_id=project))
+    await groups.update(ADMIN, "s", ClusterGroupChange("x", project_id="shop", max_changing=3))
+    frozen = await groups.freeze(ADMIN, "s", "sale")
+    assert await world.row(ClusterGroupStore, "s") == frozen
+    await groups.unfreeze(ADMIN, "s")
+    deleted = await groups.delete(ADMIN, "s")
+    assert (deleted.name, deleted.max_changing) == ("x", 3)
+    assert await world.audit_details() == [
+        ("updateClusterGroup", {"changed": ["max_changing", "name"]}),
+        ("freezeClusterGroup", {"reason": "sale"}),
+        ("unfreezeClusterGroup", {"reason": ""}),
+        ("deleteClusterGroup", {}),
+    ]
 
 
 async def test_groups_are_read_like_clusters(
