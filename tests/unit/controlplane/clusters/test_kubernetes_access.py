@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
-from controlplane.access.model.users import User
+from controlplane.access.model.users import Token, User
 from controlplane.access.operations.identity import CredentialAuthenticator
-from controlplane.access.ports import RoleBindingStore
+from controlplane.access.ports import RoleBindingStore, TokenStore
 from controlplane.authorization import (
     INSTALLATION,
     Actor,
@@ -29,8 +29,8 @@ from controlplane.authorization.roles import EDITOR, KubernetesRequest, Kubernet
 from controlplane.clusters.operations import kubernetes_access
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.operations.kubernetes_access import ProxyAccess
-from core.errors import Forbidden, NotFound
-from core.identity import ClusterId
+from core.errors import Forbidden, NotFound, Unauthenticated
+from core.identity import ClusterId, TokenKind
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
@@ -114,6 +114,45 @@ async def test_a_policy_is_cached_for_three_seconds(
     await world.clock.advance(3.1)
     with pytest.raises(NotFound):
         await access.connect("bo", "dev")
+
+
+@pytest.mark.parametrize("revoked", ["token", "user", "everybody"])
+async def test_what_is_revoked_is_dropped_from_the_cache_at_once(
+    world: MemoryOperations, access: ProxyAccess, revoked: str
+) -> None:
+    """Other tokens of the user stay cached, and each has its own entry."""
+    tokens = [
+        Token(id, TokenKind.USER, id, f"hash of {id}", START, "bo") for id in ("first", "second")
+    ]
+    await world.given(bound("pods"), *tokens)
+    for token in tokens:
+        await access.connect("bo", "dev", token_id=token.id)
+    async with world.store.write() as tx:
+        for token in tokens:
+            await tx[TokenStore].revoke(token.id, START)
+    {
+        "token": lambda: access.drop_token("first"),
+        "user": lambda: access.drop_user("bo"),
+        "everybody": lambda: access.drop_user(""),
+    }[revoked]()
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        await access.connect("bo", "dev", token_id="first")
+    if revoked == "token":
+        await access.connect("bo", "dev", token_id="second")
+    else:
+        with pytest.raises(Unauthenticated):
+            await access.connect("bo", "dev", token_id="second")
+
+
+async def test_a_role_in_the_project_of_a_cluster_has_no_groups_of_a_tenant(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    """Also if the fence of the project names the cluster."""
+    own = make_cluster("own", project_id="shop", tags={"env": "prod"})
+    await world.given(own, SHOP, bound_in("editor", "shop"))
+    grant = await access.connect("bo", "own")
+    assert (grant.groups, grant.rule) == (("towline:users", "towline:editors"), "role editor")
+    assert grant.stream_limits == ()
 
 
 async def test_a_cached_policy_ends_with_its_first_binding(
