@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.authorization import DEFAULT_PROJECT
+from controlplane.authorization import DEFAULT_PROJECT, DestinationRule, Fence
 from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.model.selectors import Fleet, Selector
@@ -57,6 +57,8 @@ FLEET = Fleet(
         (Selector(groups=("g",)), None, ["dev", "us"]),
         (Selector(groups=("e",)), None, []),
         (Selector(groups=("p",)), None, ["us"]),
+        (Selector(groups=("g", "p")), None, ["dev", "us"]),
+        (Selector(groups=("e", "p")), None, ["us"]),
         (Selector(groups=("g",), tags={"tier": "dev"}), None, ["dev"]),
         (Selector(excluded=("eu",)), None, ["dev", "us"]),
         (Selector(project_id="shop"), None, ["us"]),
@@ -71,6 +73,17 @@ def test_all_conditions_must_hold(
     assert [one.handle for one in FLEET.matching(selector, project)] == found
 
 
+def test_a_project_selects_the_clusters_that_its_fence_names() -> None:
+    """With all conditions of the selector, and none that is about to end."""
+    rule = DestinationRule(("shop",), "deployer", tags={"tier": "prod"})
+    fenced = replace(FLEET, fence=Fence(destinations=(rule,)))
+    assert [one.handle for one in fenced.matching(Selector(), "shop")] == ["eu", "us"]
+    in_eu = Selector(tags={"region": "eu"})
+    assert [one.handle for one in fenced.matching(in_eu, "shop")] == ["eu"]
+    own = Selector(project_id="shop")
+    assert [one.handle for one in fenced.matching(own, "shop")] == ["us"]
+
+
 def test_a_group_that_is_gone_is_no_empty_group() -> None:
     with pytest.raises(Invalid, match="cluster group nope does not exist"):
         FLEET.matching(Selector(groups=("nope",)), None)
@@ -82,11 +95,24 @@ def test_frozen_clusters_are_those_of_frozen_groups() -> None:
 
 @pytest.mark.parametrize(
     "selector",
-    [Selector(tags={"a": ""}), Selector(tags={f"t{n}": "x" for n in range(65)})],
+    [
+        Selector(tags={"a": ""}),
+        Selector(tags={"n" * 64: "x"}),
+        Selector(tags={f"t{n}": "x" for n in range(65)}),
+        Selector(groups=("g",) * 1001),
+        Selector(excluded=("c",) * 1001),
+    ],
 )
 def test_selectors_out_of_bounds_are_refused(selector: Selector) -> None:
     with pytest.raises(Invalid):
         selector.checked()
+
+
+def test_a_selector_at_its_limits_is_accepted() -> None:
+    tags = {f"{number}".rjust(63, "t"): "x" for number in range(64)}
+    names = tuple(str(number) for number in range(1000))
+    full = Selector(tags, groups=names, excluded=names)
+    assert full.checked() == full
 
 
 @pytest.mark.parametrize(
