@@ -5,9 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from stat import S_IMODE
 
@@ -28,29 +26,14 @@ from core.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
 from gitcache.settings import GitCacheSettings
 from towline.certificate_authority import certificate_expiry
+from towline.check_result import CheckHealth, CheckResult
+from towline.database_checks import check_database
 from towline.settings import ServeSettings
 
 _MIN_FREE_BYTES = 1 << 30
 _RENEWAL_PERIOD = timedelta(days=30)
 _PRIVATE = ("encryption.key", "admin.token", "git/signing.key", "tls/ca.key", "tls/server.key")
 _OLDEST_GIT = (2, 30)
-
-
-class CheckHealth(StrEnum):
-    """Result of a check."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Result of one check of `admin doctor`; `text` says what to do."""
-
-    check: str
-    health: CheckHealth
-    text: str
 
 
 def migrate_store(settings: ServeSettings) -> tuple[str | None, str]:
@@ -93,8 +76,25 @@ def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[Chec
     return [_run_check(name, check) for name, check in checks]
 
 
+def run_database_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:
+    """Runs the checks of the database alone; leaves nothing behind."""
+    store = _run_check("store", lambda: _check_database(settings))
+    is_absent = settings.database is None and not (settings.data / "towline.db").exists()
+    if is_absent or store.health is CheckHealth.FAILED:
+        return [store]
+    return [store, *asyncio.run(_check_engine(settings, clock or SystemClock()))]
+
+
 def _git_settings(settings: ServeSettings) -> GitCacheSettings:
     return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
+
+
+async def _check_engine(settings: ServeSettings, clock: Clock) -> list[CheckResult]:
+    engine = open_engine(_store_settings(settings))
+    try:
+        return await check_database(engine, settings.data, clock)
+    finally:
+        await engine.dispose()
 
 
 async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:

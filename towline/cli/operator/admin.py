@@ -26,14 +26,30 @@ _FINDINGS = (field("CHECK"), field("HEALTH"), field("DETAIL", "text"))
 
 
 @app.command("doctor")
-def doctor(config: Config = None, data: Data = None, output: Output = Format.TABLE) -> None:
+def doctor(
+    database: Annotated[
+        bool,
+        typer.Option(
+            "--database",
+            help="Only the database, in detail: server, writes, room, connections and clock.",
+        ),
+    ] = False,
+    config: Config = None,
+    data: Data = None,
+    output: Output = Format.TABLE,
+) -> None:
     """Check everything the installation depends on; exit code 1 if a check fails.
+
+    The checks run beside a running control plane, and leave nothing behind.
 
     \b
     Example:
       towline admin doctor --data /var/lib/towline
+      towline admin doctor --database --config /etc/towline/towline.toml
     """
-    results = load("towline.installation").run_checks(_settings(config, data))
+    installation = load("towline.installation")
+    run = installation.run_database_checks if database else installation.run_checks
+    results = run(_settings(config, data))
     show(
         [asdict(finding) | {"health": finding.health.value} for finding in results],
         _FINDINGS,
