@@ -2,7 +2,7 @@
 
 import pytest
 
-from towline.cli.shell.output import amount
+from towline.cli.shell.output import bytes_column
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from towline.cli.shell.output import amount
     ],
 )
 def test_bytes_are_shown_in_their_largest_unit(count: float | None, shown: str) -> None:
-    assert amount("SIZE", "size").cell({"size": count}) == shown
+    assert bytes_column("SIZE", "size").cell({"size": count}) == shown

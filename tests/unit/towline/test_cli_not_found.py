@@ -27,7 +27,7 @@ from towline.cli.repositories.find import (
 )
 from towline.cli.secrets.find import find_secret
 from towline.cli.services.find import find_service
-from towline.cli.services.pods import no_pod
+from towline.cli.services.pods import missing_pod_message
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_unknown_gate_leads_to_its_pipeline(name: str | None, said: str) -> N
 
 def test_an_unknown_pod_leads_to_those_of_the_service() -> None:
     pods: Any = [{"kind": "Pod", "group": "", "name": f"web-{number}"} for number in range(12)]
-    said = no_pod("dev/web", pods, "api")
+    said = missing_pod_message("dev/web", pods, "api")
     assert said.startswith("service dev/web has no pod api; it has web-0, web-1")
     assert said.endswith("and 2 more")
-    assert "towline services why dev/web" in no_pod("dev/web", [], None)
+    assert "towline services why dev/web" in missing_pod_message("dev/web", [], None)

@@ -12,7 +12,7 @@ from towline.cli.access.generated import AccessRequest, Binding, WhoCan
 from towline.cli.access.resource_names import EVERYWHERE, kind_and_id, scope_of
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.output import Column, age_column, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
@@ -71,7 +71,7 @@ def _expiry(binding: Binding) -> object:
     return "expired" if binding["expired"] else _EXPIRY.cell(binding)
 
 
-_EXPIRY: Column[Binding] = since("EXPIRES", "expiresAt")
+_EXPIRY: Column[Binding] = age_column("EXPIRES", "expiresAt")
 COLUMNS: tuple[Column[Binding], ...] = (
     Column("SUBJECT", _subject),
     field("ROLE", "role", "name"),
@@ -87,7 +87,7 @@ _REQUESTS: tuple[Column[AccessRequest], ...] = (
     field("SCOPE", "place"),
     field("MINUTES"),
     field("STATE"),
-    since("REQUESTED", "insertedAt"),
+    age_column("REQUESTED", "insertedAt"),
     field("REASON"),
     field("ID"),
 )
@@ -288,7 +288,11 @@ def sessions(
         ended = operations.sign_out_everywhere(api)
         say(f"ended {ended} session{'' if ended == 1 else 's'}")
         return
-    columns = (field("NAME"), since("LAST USED", "lastUsedAt"), since("EXPIRES", "expiresAt"))
+    columns = (
+        field("NAME"),
+        age_column("LAST USED", "lastUsedAt"),
+        age_column("EXPIRES", "expiresAt"),
+    )
     show(operations.sessions(api), columns, output, "id")
 
 

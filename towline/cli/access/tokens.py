@@ -11,7 +11,7 @@ from towline.cli.access.generated import NewToken, Token
 from towline.cli.access.resource_names import scope_of
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, age, field, say, show, since
+from towline.cli.shell.output import Column, age, age_column, field, say, show
 from towline.cli.shell.session import connect, first_found
 from towline.operations import GraphQLApi
 
@@ -23,9 +23,9 @@ app = typer.Typer(no_args_is_help=True, help="Your access tokens.")
 COLUMNS: tuple[Column[Token], ...] = (
     field("ID"),
     field("NAME"),
-    since("CREATED", "insertedAt"),
-    since("LAST USED", "lastUsedAt"),
-    since("EXPIRES", "expiresAt"),
+    age_column("CREATED", "insertedAt"),
+    age_column("LAST USED", "lastUsedAt"),
+    age_column("EXPIRES", "expiresAt"),
     field("REVOKED", "revokedAt"),
 )
 

@@ -13,7 +13,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, named, parse_pairs
+from towline.cli.shell.session import Search, connect, name_value_pairs, parse_pairs
 from towline.input_files import read_text
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def trust(
         "issuer": rule.issuer,
         "audience": rule.audience,
         "subject": rule.subject,
-        "claims": named(parse_pairs(rule.claim, "claim")),
+        "claims": name_value_pairs(parse_pairs(rule.claim, "claim")),
         "minutes": rule.minutes,
         "keys": keys,
     }

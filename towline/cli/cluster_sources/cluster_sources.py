@@ -14,9 +14,9 @@ from towline.cli.projects.find import find_project
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.output import Column, age_column, field, show
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, first_found, named, parse_pairs
+from towline.cli.shell.session import Search, connect, first_found, name_value_pairs, parse_pairs
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ COLUMNS: tuple[Column[ClusterSource], ...] = (
     field("INVENTORY"),
     field("NAMESPACE"),
     field("SELECTOR"),
-    since("CHECKED", "checkedAt"),
+    age_column("CHECKED", "checkedAt"),
     field("MESSAGE"),
 )
 DETAILS: tuple[Column[ClusterSource], ...] = (
@@ -106,7 +106,7 @@ class SourceOptions(OptionGroup):
             "namespace": self.namespace,
             "selector": self.objects,
             "nameTemplate": self.name_template,
-            "tags": named(parse_pairs(self.tag, "--tag")) if self.tag else None,
+            "tags": name_value_pairs(parse_pairs(self.tag, "--tag")) if self.tag else None,
             "tagLabels": self.tag_label,
             "gone": _enum_name(self.gone, "--gone", "KEEP", "DELETE"),
             "maxClusters": self.max_clusters,

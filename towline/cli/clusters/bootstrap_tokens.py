@@ -11,8 +11,8 @@ from towline.cli.clusters.generated import BootstrapToken
 from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, say, show, since
-from towline.cli.shell.session import connect, named, not_found, parse_pairs
+from towline.cli.shell.output import Column, age_column, field, say, show
+from towline.cli.shell.session import connect, name_value_pairs, not_found, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import BootstrapTokenAttributes
@@ -30,7 +30,7 @@ COLUMNS: tuple[Column[BootstrapToken], ...] = (
     field("ID"),
     Column("CLUSTERS", lambda row: f"{row['uses']} of {row['maxUses']}"),
     field("EXPIRES", "expiresAt"),
-    since("LAST USED", "lastUsedAt"),
+    age_column("LAST USED", "lastUsedAt"),
     Column("", lambda row: "revoked" if row["revokedAt"] else ""),
 )
 
@@ -71,7 +71,7 @@ def create_token(
         "name": name,
         "expiresInSeconds": int(_lifetime_seconds(expires).total_seconds()),
         "maxUses": uses,
-        "tags": named(parse_pairs(tag, "--tag")),
+        "tags": name_value_pairs(parse_pairs(tag, "--tag")),
         "adopts": adopt,
         "projectId": find_project_id(api, project),
     }

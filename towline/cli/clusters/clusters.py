@@ -22,9 +22,15 @@ from towline.cli.clusters.presence import is_silent
 from towline.cli.lazy_import import load
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, age, field, say, show, since
+from towline.cli.shell.output import Column, age, age_column, field, say, show
 from towline.cli.shell.selectors import Selector, fields_of, tags_of
-from towline.cli.shell.session import Search, connect, named, parse_pairs, selected_target
+from towline.cli.shell.session import (
+    Search,
+    connect,
+    name_value_pairs,
+    parse_pairs,
+    selected_target,
+)
 from towline.cli.shell.timeouts import WithWait, timeout_of
 from towline.cli.views.filters import View, conditions_of_view
 from towline.operations import GraphQLApi
@@ -60,7 +66,7 @@ COLUMNS: tuple[Column[Cluster], ...] = (
     field("KUBERNETES", "currentVersion"),
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
-    since("LAST SEEN", "pingedAt"),
+    age_column("LAST SEEN", "pingedAt"),
     Column("TOKEN ENDS", _token_end, ("agentTokenExpiresAt",)),
     Column("TAGS", lambda row: _tags(row), wide=True),
     Column("", lambda row: ENDING if row["deletedAt"] else row["agentAlarm"] or ""),
@@ -144,7 +150,7 @@ def create_cluster(
         "name": name,
         "handle": handle,
         "protect": protect,
-        "tags": named(parse_pairs(tag, "--tag")),
+        "tags": name_value_pairs(parse_pairs(tag, "--tag")),
     }
     token_path = token_file or (_token_path(handle, None) if handle else None)
     if token_path and not show_token:

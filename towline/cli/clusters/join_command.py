@@ -18,7 +18,7 @@ from towline.cli.shell.polling import poll_until
 from towline.cli.shell.session import (
     connect,
     found_or_none,
-    named,
+    name_value_pairs,
     parse_pairs,
     selected_target,
 )
@@ -51,7 +51,7 @@ def print_join_command(
     agent_manifests = load("towline.agent_manifests")
     # Read first: without it, no token is needed.
     chart = agent_manifests.fetch_chart(target) if kubectl else b""
-    named_tags = named(parse_pairs(tags, "--tag"))
+    named_tags = name_value_pairs(parse_pairs(tags, "--tag"))
     attributes: BootstrapTokenAttributes = {
         "name": f"join {handle}",
         "expiresInSeconds": int(_TOKEN_LIFE.total_seconds()),

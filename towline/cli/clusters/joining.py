@@ -20,7 +20,13 @@ from towline.cli.operator.agent import AgentOptions, start
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import say
-from towline.cli.shell.session import connect, found_or_none, named, parse_pairs, selected_target
+from towline.cli.shell.session import (
+    connect,
+    found_or_none,
+    name_value_pairs,
+    parse_pairs,
+    selected_target,
+)
 from towline.context_file import write_private
 
 if TYPE_CHECKING:
@@ -253,7 +259,7 @@ def _register_cluster(
         attributes: ClusterAttributes = {
             "name": handle,
             "handle": handle,
-            "tags": named(parse_pairs(tags, "--tag")),
+            "tags": name_value_pairs(parse_pairs(tags, "--tag")),
         }
         created = operations.create_cluster(api, attributes)
         cluster_id = created["id"]

@@ -20,7 +20,7 @@ from towline.cli.shell.confirmation import Approve, Yes, confirm_approval, confi
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, field, say, short, show, since
+from towline.cli.shell.output import Column, age_column, field, say, short, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, first_found, found_or_none
 from towline.operations import GraphQLApi
@@ -42,7 +42,7 @@ COLUMNS: tuple[Column[ConfigurationSource], ...] = (
     field("REF"),
     field("FOLDER"),
     Column("APPLIED", lambda row: short(row["appliedSha"]), ("appliedSha",)),
-    since("CHECKED", "checkedAt"),
+    age_column("CHECKED", "checkedAt"),
     field("MESSAGE"),
 )
 DETAILS: tuple[Column[ConfigurationSource], ...] = (

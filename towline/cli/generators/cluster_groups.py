@@ -15,9 +15,9 @@ from towline.cli.generators.generated import (
 from towline.cli.generators.generators import Name, Tags
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.output import Column, age_column, field, show
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, named, parse_pairs
+from towline.cli.shell.session import Search, connect, name_value_pairs, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import ClusterGroupAttributes
@@ -29,17 +29,17 @@ COLUMNS: tuple[Column[ClusterGroup], ...] = (
     field("FROZEN"),
     field("REASON", "frozenReason"),
     field("FROZEN BY", "frozenBy"),
-    since("SINCE", "frozenAt"),
+    age_column("SINCE", "frozenAt"),
 )
 CLUSTERS: tuple[Column[ClusterGroupClusters], ...] = (
     field("HANDLE"),
     field("NAME"),
-    since("LAST SEEN", "pingedAt"),
+    age_column("LAST SEEN", "pingedAt"),
 )
 UPGRADED: tuple[Column[UpgradeAgents], ...] = (
     field("HANDLE"),
     field("AGENT", "agentVersion"),
-    since("LAST SEEN", "pingedAt"),
+    age_column("LAST SEEN", "pingedAt"),
 )
 Clusters = Annotated[
     list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; repeatable.")
@@ -90,7 +90,7 @@ def create_group(
     api = connect(context)
     attributes: ClusterGroupAttributes = {
         "name": name,
-        "tags": named(parse_pairs(tag, "tag")),
+        "tags": name_value_pairs(parse_pairs(tag, "tag")),
         "clusterIds": [find_cluster(api, name)["id"] for name in cluster or ()],
         "maxChanging": max_changing,
     }

@@ -23,9 +23,15 @@ from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, count, field, say, show, since
+from towline.cli.shell.output import Column, age_column, count, field, say, show
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, configuration_of, connect, named, parse_pairs
+from towline.cli.shell.session import (
+    Search,
+    configuration_of,
+    connect,
+    name_value_pairs,
+    parse_pairs,
+)
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -52,7 +58,7 @@ CLUSTERS: tuple[Column[ClusterOverride], ...] = (
     field("CLUSTER", "cluster", "handle"),
     Column("OVERRIDES", _format_override),
     field("BY", "overriddenBy"),
-    since("SINCE", "overriddenAt"),
+    age_column("SINCE", "overriddenAt"),
 )
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as name=value; repeatable.")
@@ -142,7 +148,7 @@ def create_global(
     api = connect(context)
     attributes: GlobalServiceAttributes = {
         "name": name,
-        "tags": named(parse_pairs(options.tag, "tag")),
+        "tags": name_value_pairs(parse_pairs(options.tag, "tag")),
         "cascade": {"delete": options.cascade, "detach": not options.cascade},
     }
     if options.repo:

@@ -8,11 +8,11 @@ from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceEvent
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, show, since
+from towline.cli.shell.output import Column, age_column, field, show
 from towline.cli.shell.session import connect
 
 _COLUMNS: tuple[Column[ServiceEvent], ...] = (
-    since("LAST SEEN", "lastAt"),
+    age_column("LAST SEEN", "lastAt"),
     field("TYPE"),
     field("REASON"),
     Column("OBJECT", lambda row: "/".join((row["kind"].lower(), row["name"]))),
@@ -20,7 +20,7 @@ _COLUMNS: tuple[Column[ServiceEvent], ...] = (
     field("MESSAGE"),
     field("NAMESPACE", wide=True),
     field("SOURCE", wide=True),
-    since("FIRST SEEN", "firstAt"),
+    age_column("FIRST SEEN", "firstAt"),
 )
 
 

@@ -16,7 +16,7 @@ from core.errors import Invalid, NotFound
 from towline.cli.lazy_import import load
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ServiceDetailsComponents
-from towline.cli.services.pods import no_pod
+from towline.cli.services.pods import missing_pod_message
 from towline.cli.shell.output import say
 from towline.cli.shell.session import connect, global_flags, selected_target
 from towline.contexts import ControlPlaneTarget, FilePath
@@ -109,5 +109,5 @@ def pod_of(
     """Returns the named pod of a service, else a healthy one. Raises NotFound."""
     pods = [row for row in components if row["kind"] == "Pod" and name in (None, row["name"])]
     if not pods:
-        raise NotFound(no_pod(service, components, name))
+        raise NotFound(missing_pod_message(service, components, name))
     return min(pods, key=lambda row: row["state"] != "RUNNING")

@@ -10,7 +10,7 @@ import typer
 from core.errors import Invalid, NotFound, TowlineError
 from towline.cli.lazy_import import load
 from towline.cli.services.find import find_service
-from towline.cli.services.pods import no_pod
+from towline.cli.services.pods import missing_pod_message
 from towline.cli.shell.output import colour, escape_controls, say
 from towline.cli.shell.session import connect, selected_target
 
@@ -53,7 +53,7 @@ def logs(
         if row["kind"] == "Pod" and row["group"] == "" and pod in (None, row["name"])
     ]
     if not pods:
-        raise NotFound(no_pod(service, found_service["components"], pod))
+        raise NotFound(missing_pod_message(service, found_service["components"], pod))
     if len(pods) > _MAX_PODS:
         raise Invalid(f"service {service} has {len(pods)} pods, {_MAX_PODS} at most; name one")
     parameters = {"tailLines": str(tail)}

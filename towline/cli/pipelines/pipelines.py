@@ -29,7 +29,16 @@ from towline.cli.pipelines.generated import (
 from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, age, escape_controls, field, say, short, show, since
+from towline.cli.shell.output import (
+    Column,
+    age,
+    age_column,
+    escape_controls,
+    field,
+    say,
+    short,
+    show,
+)
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.operations import GraphQLApi
@@ -71,14 +80,14 @@ _TRIGGERS: tuple[Column[PipelineDetailsTriggers], ...] = (
     field("TYPE"),
     field("STATE"),
     field("LAST VALUE", "value"),
-    since("LAST CHECK", "checkedAt"),
+    age_column("LAST CHECK", "checkedAt"),
     Column("REASON", lambda row: row["error"] or _git_change(row["change"]) or row["reason"]),
 )
 _DENIED: tuple[Column[DeniedRevision], ...] = (
     field("REVISION"),
     field("REASON"),
     field("BY", "actor"),
-    since("SINCE", "insertedAt"),
+    age_column("SINCE", "insertedAt"),
     Column("PROJECT", lambda row: row["projectId"] or "all", ("projectId",), wide=True),
 )
 DenialProject = Annotated[
@@ -100,7 +109,7 @@ _GATES: tuple[Column[_PlacedGate], ...] = (
     field("REASON"),
 )
 _EVENTS: tuple[Column[PipelineDetailsHistory], ...] = (
-    since("AGE", "at"),
+    age_column("AGE", "at"),
     field("STAGE", "place"),
     field("RELEASE", "releaseId"),
     field("EVENT", "text"),

@@ -10,7 +10,7 @@ from towline.cli.projects.find import find_project
 from towline.cli.projects.generated import Project, ServiceFenceChecks
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.output import Column, age_column, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, first_found
 from towline.cli.shell.yaml_files import errors_of, read_map
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Projects: tenants, and the fences 
 COLUMNS: tuple[Column[Project], ...] = (
     field("NAME"),
     field("DESCRIPTION"),
-    since("CREATED", "insertedAt"),
+    age_column("CREATED", "insertedAt"),
     field("ID"),
 )
 

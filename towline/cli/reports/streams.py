@@ -7,14 +7,14 @@ import typer
 from towline.cli.reports import generated as operations
 from towline.cli.reports.generated import Stream
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, say, show, since
+from towline.cli.shell.output import Column, age_column, field, say, show
 from towline.cli.shell.session import connect
 
 app = typer.Typer(no_args_is_help=True, help="Open requests to clusters.")
 
 COLUMNS: tuple[Column[Stream], ...] = (
     field("ID"),
-    since("OPENED", "since"),
+    age_column("OPENED", "since"),
     field("CLUSTER"),
     field("USER"),
     Column("AS", lambda row: row["actingAs"] if row["actingAs"] != row["user"] else ""),

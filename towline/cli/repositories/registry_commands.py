@@ -10,7 +10,7 @@ import typer
 from towline.cli.projects.find import find_project
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, Row, field, say, show, since
+from towline.cli.shell.output import Column, Row, age_column, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
@@ -181,4 +181,4 @@ class RegistryCommands(Generic[R, Part]):
 
     @property
     def _columns(self) -> tuple[Column[R], ...]:
-        return field("URL"), field("HEALTH"), since("LAST POLL", "polledAt"), field("ERROR")
+        return field("URL"), field("HEALTH"), age_column("LAST POLL", "polledAt"), field("ERROR")

@@ -14,7 +14,7 @@ from towline.cli.repositories.registry_commands import POLL_STARTED
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, amount, field, say, show, since
+from towline.cli.shell.output import Column, age_column, bytes_column, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect
 from towline.input_files import read_secret
@@ -102,16 +102,16 @@ COLUMNS: tuple[Column[Repository], ...] = (
     field("URL"),
     field("HEALTH"),
     field("AUTH", "signIn"),
-    since("LAST POLL", "polledAt"),
+    age_column("LAST POLL", "polledAt"),
     field("ERROR"),
 )
 DETAILS: tuple[Column[Repository], ...] = (
     *COLUMNS[:3],
     field("OWNER"),
     field("VIA", "viaClusterId"),
-    amount("SIZE", "size"),
-    since("LAST POLL", "polledAt"),
-    since("LAST FETCH", "pulledAt"),
+    bytes_column("SIZE", "size"),
+    age_column("LAST POLL", "polledAt"),
+    age_column("LAST FETCH", "pulledAt"),
     field("ERROR"),
 )
 

@@ -18,7 +18,7 @@ from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_changes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, count, field, say, show, since
+from towline.cli.shell.output import Column, age_column, count, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, found_or_none, parse_pairs
 from towline.input_files import STDIN, read_bytes
@@ -46,9 +46,9 @@ COLUMNS: tuple[Column[Secret], ...] = (
 )
 _VERSIONS: tuple[Column[SecretVersions], ...] = (
     field("VERSION", "number"),
-    since("CREATED", "insertedAt"),
+    age_column("CREATED", "insertedAt"),
     field("BY", "actor"),
-    since("REVOKED", "revokedAt"),
+    age_column("REVOKED", "revokedAt"),
 )
 _USES: tuple[Column[SecretUse], ...] = (
     field("SERVICE", "serviceName"),

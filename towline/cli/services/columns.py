@@ -3,14 +3,14 @@
 from towline.cli.services.find import label
 from towline.cli.services.generated import Service, ServiceRow
 from towline.cli.services.reasons import problem_in_list, status_text
-from towline.cli.shell.output import Column, field, short, since
+from towline.cli.shell.output import Column, age_column, field, short
 
 ROW_COLUMNS: tuple[Column[ServiceRow], ...] = (
     Column("SERVICE", label),
     Column("STATUS", status_text),
     Column("COMMIT", lambda row: short(row["sha"])),
     field("FOLLOWS"),
-    since("LAST SEEN", "cluster", "pingedAt"),
+    age_column("LAST SEEN", "cluster", "pingedAt"),
     Column("PROBLEM", problem_in_list),
 )
 COLUMNS: tuple[Column[Service], ...] = (

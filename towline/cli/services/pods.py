@@ -7,7 +7,9 @@ from towline.cli.services.generated import ServiceDetailsComponents
 _MAX_NAMES = 10
 
 
-def no_pod(service: str, components: Iterable[ServiceDetailsComponents], name: str | None) -> str:
+def missing_pod_message(
+    service: str, components: Iterable[ServiceDetailsComponents], name: str | None
+) -> str:
     """Returns the message about a pod that a service does not have, with those it has."""
     names = [row["name"] for row in components if row["kind"] == "Pod" and not row["group"]]
     if not names:

@@ -54,12 +54,12 @@ def field(title: str, *path: str, wide: bool = False) -> Column[Row]:
     return Column(title, lambda row: _value_at(row, keys), keys, wide)
 
 
-def since(title: str, *path: str) -> Column[Row]:
+def age_column(title: str, *path: str) -> Column[Row]:
     """Column with the age of the time at a path of keys."""
     return Column(title, lambda row: _age_at(row, path), path)
 
 
-def amount(title: str, key: str) -> Column[Row]:
+def bytes_column(title: str, key: str) -> Column[Row]:
     """Column with a number of bytes."""
     return Column(title, lambda row: _format_bytes(row.get(key)), (key,))
 

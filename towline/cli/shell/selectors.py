@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import Invalid
-from towline.cli.shell.session import named, parse_pairs
+from towline.cli.shell.session import name_value_pairs, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import TagAttributes
@@ -25,7 +25,7 @@ def tags_of(selector: str | None) -> "list[TagAttributes] | None":
     """Parses tags of clusters. Invalid: a part without `=`."""
     if selector is None:
         return None
-    return named(parse_pairs(selector.split(","), "--selector"))
+    return name_value_pairs(parse_pairs(selector.split(","), "--selector"))
 
 
 def fields_of(selector: str | None, allowed: Collection[str]) -> dict[str, list[str]]:

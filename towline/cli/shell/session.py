@@ -40,7 +40,7 @@ def connect(context: typer.Context) -> GraphQLApi:
     return load("towline.client").GraphQLClient(selected_target(context))
 
 
-def named(values: Mapping[str, str]) -> "list[TagAttributes]":
+def name_value_pairs(values: Mapping[str, str]) -> "list[TagAttributes]":
     """Converts tags, claims and quotas by name to the API's list of pairs."""
     return [{"name": name, "value": value} for name, value in values.items()]
 
