@@ -138,7 +138,10 @@ class FakeGitWriter:
 
 @dataclass
 class Promotion:
-    """dev → prod: commits arrive in dev, prod waits for its gates."""
+    """dev → prod: commits arrive in dev, prod waits for its gates.
+
+    `workers` does jobs of more kinds.
+    """
 
     memory: MemoryOperations
 
@@ -149,6 +152,7 @@ class Promotion:
         self.decisions = ReleaseDecisions(context, self.pipelines)
         self.repositories = RepositoryOperations(context)
         self.promotions = Promotions(context, self.pipelines, self.repositories)
+        self.workers: dict[str, Callable[[Job], Awaitable[None]]] = {}
         self._delivery, self._agents = RenderReconciler(context), AgentOperations(context)
         self._reports: dict[str, int] = {}
 
@@ -200,6 +204,7 @@ class Promotion:
             TICK: self.promotions.tick,
             FOLLOW_REQUEST: self.promotions.follow_request,
             CLEAN_UP: self.promotions.clean_up,
+            **self.workers,
         }
         for _ in range(20):
             async with self.memory.store.write() as tx:
