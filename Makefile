@@ -166,20 +166,19 @@ test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes 
 	else echo "npm is not installed: the web console is not tested" >&2; fi; \
 	if command -v cargo >/dev/null; then checks="$$checks test-native"; fi; \
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
-	@# The built kubectl is used if the machine has none.
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)"; export PATH; \
-	if [ -n "$(PYTEST)" ]; then $(RUN_TESTS) $(PYTEST); \
-	else $(RUN_TESTS) $(addprefix --ignore=,$(MEASURED)) && $(MAKE) --no-print-directory coverage; fi
+	@if [ -n "$(PYTEST)" ]; then $(RUN_TESTS) $(PYTEST); else $(MEASURE_TESTS) tests; $(REPORT_COVERAGE); fi
 
-RUN_TESTS := $(BIN)/pytest -q -n 4 --dist loadgroup -ra
+# The built kubectl is used if the machine has none.
+RUN_TESTS = PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.in_memory $(BIN)/pytest -q -n 4 --dist loadgroup -ra
 MEASURED := tests/unit/controlplane tests/integration/controlplane
+MEASURE_TESTS = rm -f .coverage .coverage.*; mkdir -p artifacts; MEASURED="$(MEASURED)" $(RUN_TESTS)
+REPORT_COVERAGE = $(BIN)/coverage combine -q; \
+	$(BIN)/coverage report --skip-covered --show-missing --sort=cover >artifacts/coverage.txt || { tail -n 3 artifacts/coverage.txt >&2; exit 1; }; \
+	echo "coverage of the control plane: $$(awk '/^TOTAL/ { print $$NF }' artifacts/coverage.txt)"
 
 .PHONY: coverage
 coverage: setup ## test the control plane, and measure the coverage of its code
-	@rm -f .coverage .coverage.*; mkdir -p artifacts
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/coverage run -m pytest -q -n 4 --dist loadgroup -ra $(MEASURED)
-	@$(BIN)/coverage combine -q && $(BIN)/coverage report --skip-covered --show-missing --sort=cover >artifacts/coverage.txt || { tail -n 3 artifacts/coverage.txt >&2; exit 1; }
-	@echo "coverage of the control plane: $$($(BIN)/coverage report --format=total) %"
+	@$(MEASURE_TESTS) $(MEASURED); $(REPORT_COVERAGE)
 
 .PHONY: servers
 servers: setup

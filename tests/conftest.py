@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import measured
 from tests.canary import CanaryWatch
 from tests.group_ends import BROWSER, GroupEnds
 from tests.open_sockets import SocketWatch
@@ -38,6 +39,8 @@ _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
 # A busy machine makes any example slow: that is no fault of what is tested.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+# Before another conftest imports what is measured.
+_MEASUREMENT = measured.MeasuredTests.of_environment()
 _MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
 
 
@@ -51,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if not _only_distributes(config):
         # Nearly all that is made until the first test stays: see pytest_collection_finish.
         gc.disable()
+        os.environ.pop(measured.VARIABLE, None)
+        if _MEASUREMENT is not None:
+            config.pluginmanager.register(_MEASUREMENT, "measured tests")
+    elif _MEASUREMENT is not None:
+        _MEASUREMENT.stop()
     config.pluginmanager.register(CanaryWatch(), "canaries")
     config.pluginmanager.register(SocketWatch(), "sockets")
     config.pluginmanager.register(GroupEnds(), "group ends")

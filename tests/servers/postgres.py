@@ -24,6 +24,8 @@ _FAST = {
     "full_page_writes": "off",
     "max_connections": "200",
     "shared_buffers": "32MB",
+    # In files that may be in memory.
+    "max_wal_size": "128MB",
     # Files instead of shared memory, so that a killed test run leaves none behind.
     "dynamic_shared_memory_type": "mmap",
     # Who waited for whom stands in the log, and soon: see `deadlocks`.

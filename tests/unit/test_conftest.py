@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from coverage import CoverageData
 
 ROOT = Path(__file__).parents[2]
 SKIPS = """
@@ -55,19 +56,27 @@ def stage(chromium):
 """
 USES = "import os\ndef test_runs(stage): assert 'BROWSER_RUNS' in os.environ\n"
 USES_NONE = "import os\ndef test_has_ended(): assert 'BROWSER_RUNS' not in os.environ\n"
+MEASURED = """
+import counted
+
+def test_is_measured(): counted.here()
+"""
+ELSEWHERE = "import counted\ndef test_is_elsewhere(): counted.there()\n"
+COUNTED = "def here():\n    pass\ndef there():\n    pass\n"
 OPTIONS = ["-c", "/dev/null", "--continue-on-collection-errors"]
 SKIPPED_MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
-def run(folder: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, ci: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A run over the tests of a folder."""
+    given = {"CI": ci, "TOWLINE_URL": "https://real", "XDG_CACHE_HOME": "/nowhere"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", *OPTIONS, *options, folder],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"CI": ci, "TOWLINE_URL": "https://real", "XDG_CACHE_HOME": "/nowhere"},
+        env=os.environ | given | variables,
     )
 
 
@@ -101,3 +110,29 @@ def test_the_browser_ends_behind_its_group_and_starts_again(tmp_path: Path) -> N
     for name, text in {"a": USES, "b": USES_NONE, "c": USES}.items():
         (tmp_path / f"test_{name}.py").write_text(text)
     assert "3 passed" in closing_line(tmp_path, "true")
+
+
+@pytest.mark.parametrize(("worker", "lines"), [("gw0", [1, 2, 3]), ("gw1", [2])])
+def test_tests_of_measured_folders_are_measured_and_imports_once(
+    tmp_path: Path, worker: str, lines: list[int]
+) -> None:
+    """Whatever is measured takes twice the time."""
+    folder = tmp_path / "measured"
+    folder.mkdir()
+    (folder / "test_measured.py").write_text(MEASURED)
+    (tmp_path / "test_elsewhere.py").write_text(ELSEWHERE)
+    (tmp_path / "counted.py").write_text(COUNTED)
+    (tmp_path / "settings.ini").write_text(f"[run]\nsource = {tmp_path}\n")
+    variables = {
+        "MEASURED": str(folder),
+        "PYTEST_XDIST_WORKER": worker,
+        "PYTHONPATH": str(tmp_path),
+        "COVERAGE_RCFILE": str(tmp_path / "settings.ini"),
+        "COVERAGE_FILE": str(tmp_path / "lines"),
+    }
+    done = run(tmp_path, "true", "-o", "pythonpath=.", **variables)
+    assert "2 passed" in done.stdout, done.stdout
+    (found,) = tmp_path.glob("lines.*")
+    data = CoverageData(str(found))
+    data.read()
+    assert sorted(data.lines(str(tmp_path / "counted.py")) or []) == lines
