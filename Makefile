@@ -195,6 +195,15 @@ fuzz: setup ## fuzz all parsers of untrusted bytes; FUZZ_SECONDS=600 for each
 		$(BIN)/python -m tests.fuzz $$target dist/fuzz/$$target \
 			-artifact_prefix=dist/fuzz/$$target- -max_total_time=$(FUZZ_SECONDS); \
 	done
+	@$(MAKE) --no-print-directory fuzz-native
+
+.PHONY: fuzz-native
+fuzz-native: ## test the native data plane with random values until FUZZ_SECONDS are over; needs cargo
+	@$(OWN_TARGET); end=$$((SECONDS + $(FUZZ_SECONDS))); while [ $$SECONDS -lt $$end ]; do \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); FUZZ_SEED=$$seed \
+		$(CARGO) test --quiet --release --locked $(CRATE) --no-default-features >dist/fuzz-native.log 2>&1 \
+		|| { cat dist/fuzz-native.log; echo "the native data plane fails with FUZZ_SEED=$$seed" >&2; exit 1; }; \
+	done
 
 SEED ?= 1
 MINUTES ?= 5

@@ -1,11 +1,12 @@
-//! Random values for tests, equal in each run.
+//! Random values for tests, equal in each run with the same `FUZZ_SEED` of the environment.
 
 /// SplitMix64.
 pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        let of_run = std::env::var("FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
+        Self(seed ^ (of_run.unwrap_or(0_u64) << 16))
     }
 
     pub fn number(&mut self) -> u64 {
