@@ -40,6 +40,8 @@ def test_only_busy_callers_are_shared() -> None:
         for _ in range(count):
             rates.take(caller, 100.0)
     assert rates.counts_to_share(100.0) == {"loud": 5}
+    assert rates.counts_to_share(100.0 + WINDOW_S) == {}
+    assert RequestLimiter(None).counts_to_share(100.0) == {}
 
 
 def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
@@ -49,6 +51,8 @@ def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
     assert waits[-1] == 10.0
     assert len(rates.own) == MAX_TRACKED_CALLERS + 1
     assert rates.take("ada", 100.0) == 0.0
+    assert rates.take("address 0", 100.0) == 0.0, "known addresses keep their own counter"
+    assert rates.take("address 0", 100.0) == 10.0
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
