@@ -12,6 +12,7 @@ from controlplane.platform.time_text import format_time
 from core.errors import Invalid
 
 SEARCHED = ("actor", "action", "target")
+_MAX_CURSOR_LENGTH = 20
 
 
 async def search_blocks(
@@ -45,7 +46,7 @@ def cursor_block(query: PageQuery) -> int | None:
 def _cursor_of(query: PageQuery) -> int:
     if query.after is None:
         return -1
-    if not query.after.isdecimal():
+    if not query.after.isdecimal() or len(query.after) > _MAX_CURSOR_LENGTH:
         raise Invalid("is not a cursor of this list", field="after")
     return int(query.after)
 

@@ -8,11 +8,19 @@ import pytest
 from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.operations.audit_log import AuditLogOperations, check_chains
 from controlplane.audit.store import audit_blocks
-from controlplane.authorization import ANONYMOUS, Actor, Scope
+from controlplane.authorization import (
+    ANONYMOUS,
+    BUILT_IN,
+    Actor,
+    Grant,
+    Limit,
+    Policy,
+    Scope,
+)
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.ports import PageQuery
-from core.errors import Forbidden, TowlineError, Unauthenticated, Unavailable
+from core.errors import Forbidden, Invalid, TowlineError, Unauthenticated, Unavailable
 from tests.fakes.access import ReadOnlyStore
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.audit_rows import audit_rows
@@ -58,6 +66,33 @@ async def test_a_page_has_the_newest_visible_entries_first(audit_log: AuditLogOp
     first = await audit_log.page(ADMIN, PageQuery(1))
     after = PageQuery(10, str(first.items[-1].id))
     assert first.more and len((await audit_log.page(ADMIN, after)).items) == 2
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "9" * 21, "9" * 5000])
+async def test_a_page_after_no_entry_of_the_list_is_refused(
+    audit_log: AuditLogOperations, cursor: str
+) -> None:
+    """A number of thousands of digits is one, too."""
+    await audit_log.append([OF_DEV])
+    with pytest.raises(Invalid, match="is not a cursor of this list"):
+        await audit_log.page(ADMIN, PageQuery(10, cursor))
+
+
+async def test_readers_of_several_scopes_see_the_entries_of_each(
+    audit_log: AuditLogOperations,
+) -> None:
+    """Within the limits of their token; entries of the installation are in no project."""
+    await audit_log.append([OF_DEV, OF_PROD, SIGN_IN])
+    dev, prod = Scope("cluster:dev"), Scope("cluster:prod")
+    grants = tuple(Grant(BUILT_IN["admin"], scope) for scope in (dev, prod))
+    both = replace(ADMIN, policy=Policy(grants))
+    limited = replace(ADMIN, policy=Policy(grants, (Limit(scopes=(prod,)),)))
+    whole = replace(ADMIN, policy=Policy((Grant(BUILT_IN["admin"]),), (Limit(scopes=(dev,)),)))
+    for actor, targets in ((both, ["prod", "dev"]), (limited, ["prod"]), (whole, ["dev"])):
+        page = await audit_log.page(actor, PageQuery(10))
+        assert [entry.target for entry in page.items] == targets
+        exported = [row async for rows in audit_log.export(actor, AuditFilter()) for row in rows]
+        assert [entry.target for entry in exported] == targets[::-1]
 
 
 @pytest.mark.parametrize(

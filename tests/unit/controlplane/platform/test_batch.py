@@ -100,9 +100,8 @@ async def test_rows_that_are_only_appended_come_last(world: MemoryOperations) ->
     dev = make_cluster("dev")
     web = make_service("web", dev)
     await world.given(dev, web)
-    rows = [
-        LedgerEntry.of(web, stage, START) for stage in (LedgerStage.APPLIED, LedgerStage.HEALTHY)
-    ]
+    stages = [LedgerStage.APPLIED, LedgerStage.HEALTHY]
+    rows = [LedgerEntry.of(web, stage, START) for stage in stages]
     async with open_batch(world.store) as batch:
         for row in rows:
             await append_last(batch.tx, LedgerStore, [row])

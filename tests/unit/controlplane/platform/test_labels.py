@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.platform.labels import LabelOperator, LabelRequirement, parse_selector
+from controlplane.platform.labels import (
+    LabelOperator,
+    LabelRequirement,
+    check_label_name,
+    parse_selector,
+)
 from core.errors import Invalid
 
 IN, NOT_IN = LabelOperator.In, LabelOperator.NotIn
@@ -139,3 +144,13 @@ def test_an_expression_that_kubernetes_refuses_is_refused(wrong: dict[str, Any])
     with pytest.raises(Invalid) as error:
         LabelRequirement("env", **wrong).check("matchExpressions")
     assert error.value.field == "matchExpressions"
+
+
+def test_the_prefix_of_a_label_is_a_dns_name() -> None:
+    longest = ".".join(["a" * 61] * 4) + ".aaaaa"
+    assert len(longest) == 253
+    for name in ("app", "example.org/app", f"{longest}/app", "a/b"):
+        check_label_name(name, "labels")
+    for name in (f"{longest}a/app", "-.org/app", "example..org/app", "Example.org/app", "/app"):
+        with pytest.raises(Invalid, match="is no name of a label"):
+            check_label_name(name, "labels")
