@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import controlplane
+from controlplane.platform.batch import open_batch
 from controlplane.platform.ports import TransactionConflict
 from controlplane.platform.retry import MAX_TRIES, retry_on_collision, retry_operations
 from core.errors import Unavailable
+from tests.fakes.operations import operations_over_memory
 
 PACKAGE = Path(controlplane.__path__[0])
 
@@ -82,6 +84,25 @@ async def test_work_beside_a_step_that_collides_is_done_once() -> None:
     verbs = Stubborn(MAX_TRIES - 1, TransactionConflict("x"))
     assert await verbs.look() == "written"
     assert (verbs.looks, verbs.tries) == (1, MAX_TRIES)
+
+
+async def test_an_operation_of_a_batch_is_not_begun_again_by_itself() -> None:
+    """Its transaction is that of the whole batch, which the operation around it begins again."""
+    verbs = Stubborn(1, TransactionConflict("x"))
+    world = operations_over_memory()
+    with pytest.raises(TransactionConflict) as error:
+        async with open_batch(world.store):
+            await verbs.write()
+    assert verbs.tries == 1 and verbs._context.clock.waits == []
+    assert not error.value.given_up
+    assert await verbs.write() == "written"
+
+
+async def test_a_retry_waits_a_moment() -> None:
+    """Two operations that met once do not meet again at once."""
+    verbs = Stubborn(MAX_TRIES - 1, TransactionConflict("x"))
+    await verbs.write()
+    assert len(verbs._context.clock.waits) == MAX_TRIES - 1
 
 
 async def test_only_conflicts_are_retried() -> None:

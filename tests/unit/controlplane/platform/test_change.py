@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -113,6 +114,19 @@ async def test_a_change_is_written_audited_and_published_once(stand: Stand) -> N
     assert (entry.action, entry.target, entry.target_id) == ("addRow", "a", "id-1")
     assert (entry.actor, entry.detail) == ("ada@example.org", {"why": "test"})
     assert stand.bus.topics == [("rows", "a")]
+
+
+async def test_an_entry_names_the_token_the_address_and_the_cause(stand: Stand) -> None:
+    """The cause of a pipeline or a source wins over a detail of the same name."""
+    by = replace(
+        actor(ADMIN), token_id="t", source="192.0.2.7", cause=(("release", "r"), ("why", "rollout"))
+    )
+    await stand.add(by, "n" * 400)
+    assert stand.store.committed is not None
+    (entry,) = stand.store.committed.entries
+    assert (entry.actor_id, entry.token_id, entry.source) == ("1", "t", "192.0.2.7")
+    assert entry.detail == {"why": "rollout", "release": "r"}
+    assert entry.target == "n" * 320
 
 
 @pytest.mark.parametrize(
