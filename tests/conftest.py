@@ -25,6 +25,7 @@ from tests import measured
 from tests.canary import CanaryWatch
 from tests.group_ends import BROWSER, GroupEnds
 from tests.open_sockets import SocketWatch
+from tests.order import mixed
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.demo.clusters import binaries
@@ -80,7 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     """Mark the tests that need clusters, and keep a group of them on one worker of pytest-xdist.
 
     A cluster costs a tenth of a core at rest: each worker that has one starts its own, and ends it
@@ -95,6 +98,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(pytest.mark.xdist_group("console"))
         elif not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    if config.getoption("loadgroup", False):
+        items[:] = mixed(items)
     yield
     for item in items:
         # pytest-xdist 3.8 writes the group behind an id where pytest 9.2 does not look for it.
