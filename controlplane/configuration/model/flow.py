@@ -252,6 +252,9 @@ def _resolve_exports(
         references = [alias for kind, alias in _references(export.value) if kind == "imports"]
         if any(alias not in imports for alias in references):
             continue
+        if problem := _size_problem(name, export.value, node, imports):
+            problems.setdefault(node.id, problem)
+            continue
         value = _substitute(export.value, node, imports)
         if not _has_type(export.type, value):
             problems.setdefault(node.id, f"{name} did not resolve to {export.type.value}")
@@ -335,6 +338,47 @@ def _referenced_value(
     if match[1] == "imports":
         return imports[match[2]].value
     return node.facts.get(f"{match[1]}.{match[2]}", match[0])
+
+
+def _size_problem(
+    name: str, value: object, node: FlowNode, imports: Mapping[str, ImportedValue]
+) -> str:
+    """Returns the reason why an export is too large once its references are filled in.
+
+    Without a limit, services that each double what they import would fill the memory.
+    """
+    try:
+        size = _filled_size(value, node, imports, 0)
+    except Invalid as error:
+        return f"{name}: {error.message}"
+    return (
+        f"{name} has {size:,} characters with its imports, but at most {_MAX_VALUE_LENGTH:,} "
+        "are allowed"
+        if size > _MAX_VALUE_LENGTH
+        else ""
+    )
+
+
+def _filled_size(
+    value: object, node: FlowNode, imports: Mapping[str, ImportedValue], depth: int
+) -> int:
+    """Returns the size of a value with its references filled in, without filling them in."""
+    if isinstance(value, dict):
+        items = (_filled_size(item, node, imports, depth + 1) for item in value.values())
+        return sum(map(len, value)) + sum(items)
+    if isinstance(value, list):
+        return 1 + sum(_filled_size(item, node, imports, depth + 1) for item in value)
+    if not isinstance(value, str):
+        return _size(value, depth)
+    if reference := _REFERENCE.fullmatch(value):
+        return _size(_referenced_value(reference, node, imports), depth)
+    lengths: dict[str, int] = {}
+    size = len(value)
+    for match in _REFERENCE.finditer(value):
+        if match[0] not in lengths:
+            lengths[match[0]] = len(str(_referenced_value(match, node, imports)))
+        size += lengths[match[0]] - len(match[0])
+    return size
 
 
 def _references(value: object) -> Iterator[tuple[str, str]]:

@@ -194,3 +194,58 @@ def test_a_change_reaches_none_but_those_that_are_affected(
     assert reached <= set(affected_services(flow, id))
     direct = {one for one in flow if any(i.source_id == id for i in flow[one].imports.values())}
     assert direct <= reached
+
+
+def chain(count: int, value: object, type: ValueType, first: object) -> Graph:
+    """Services that each export what they make of the export of the one before."""
+    start = node("s00", (Export("x", first, type),))
+    names = [f"s{number:02}" for number in range(count)]
+    imports = [Import("x", name, "x") for name in names]
+    following = [
+        node(name, (Export("x", value, type),), source)
+        for name, source in zip(names[1:], imports, strict=False)
+    ]
+    return graph(start, *following)
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "first"),
+    [
+        ("${imports.x}${imports.x}", TEXT, "x" * 1_000),
+        ("-" + "${imports.x}" * 5_000, TEXT, "x" * 100),
+        (["${imports.x}", "${imports.x}"], ValueType.LIST, ["x" * 1_000]),
+        ({"a": "${imports.x}", "b": "${imports.x}"}, ValueType.OBJECT, {"a": "x" * 1_000}),
+        (["${imports.x}"], ValueType.LIST, []),
+    ],
+)
+def test_values_that_grow_along_their_imports_have_a_limit(
+    value: object, type: ValueType, first: object
+) -> None:
+    """No chain of services fills the memory, or nests deeper than a value may."""
+    found = resolve_imports(chain(40, value, type, first))
+    (problem, *_) = found.problems.values()
+    assert "65,536" in problem or "16 levels" in problem
+    for imports in found.imports.values():
+        for imported in imports.values():
+            assert len(str(imported.value)) < 3 * 65_536
+
+
+def test_a_value_at_its_limit_flows() -> None:
+    """One character more is a problem that names the export."""
+    double = Export("x", "${imports.x}${imports.x}")
+    for length, problem in (
+        (32_768, None),
+        (
+            32_769,
+            "dev/api.x has 65,538 characters with its imports, but at most 65,536 are allowed",
+        ),
+    ):
+        flow = graph(
+            node("db", (Export("x", "x" * length),)),
+            node("api", (double,), Import("x", "db", "x")),
+            node("web", (), Import("x", "api", "x", "fallback")),
+        )
+        found = resolve_imports(flow)
+        assert found.problems.get("api") == problem
+        value = found.imports["web"]["x"].value
+        assert value == ("fallback" if problem else "x" * 65_536)
