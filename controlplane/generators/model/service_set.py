@@ -18,7 +18,8 @@ from controlplane.generators.model.plan import GeneratedService, GeneratorEvalua
 from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, handle_from
 from controlplane.repositories.model.repository import check_folder, check_ref
-from controlplane.services.model.helm import follows_chart, ref_of_chart
+from controlplane.services.model.configuration import check_configuration
+from controlplane.services.model.helm import check_helm, follows_chart, ref_of_chart
 from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
@@ -31,6 +32,7 @@ MAX_FOLDERS = 1_000
 MAX_REQUESTS = 200
 PROVIDERS = ("", "github", "gitlab", "gitea")
 _MAX_SEGMENTS = 16
+_MAX_FILLED_LENGTH = 512 * 1024
 _PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
 _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
@@ -186,20 +188,27 @@ def generate_services(
 
 
 def fill_template(template: ServiceTemplate, values: Mapping[str, str]) -> ServiceTemplate:
-    """Fills in a template's placeholders. Raises Invalid for an unknown one or an invalid name."""
+    """Fills in a template's placeholders. Raises Invalid for an unknown one, and for a result that
+    a service may not have.
+    """
 
     def fill(text: str) -> str:
+        names = (match[1] for match in _PLACEHOLDER.finditer(text))
+        if sum(len(_placeholder_value(name, values)) for name in names) > _MAX_FILLED_LENGTH:
+            raise Invalid("a text of the template is too long with its placeholders filled in")
         return _PLACEHOLDER.sub(lambda match: _placeholder_value(match[1], values), text)
 
     spec = template.spec
-    helm = _map_texts(spec.helm, fill) if spec.helm is not None else None
+    helm = check_helm(_map_texts(spec.helm, fill)) if spec.helm is not None else None
     of_chart = helm is not None and follows_chart(spec.ref, spec.helm)
     return template.changed(
         name=check_label(fill(template.name), "name"),
         namespace=check_label(fill(template.namespace), "namespace"),
         ref=ref_of_chart(helm) if helm and of_chart else check_ref(fill(spec.ref)),
         folder=check_folder(fill(spec.folder)),
-        configuration={key: fill(value) for key, value in spec.configuration.items()},
+        configuration=check_configuration(
+            {key: fill(value) for key, value in spec.configuration.items()}
+        ),
         helm=helm,
     )
 

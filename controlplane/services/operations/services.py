@@ -32,6 +32,7 @@ from controlplane.repositories.model.repository import (
 )
 from controlplane.repositories.operations import find_repository, with_last_poll
 from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.configuration import check_configuration
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import UsedSecrets
@@ -84,9 +85,6 @@ from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
 Related = TypeVar("Related", Cluster, Repository)
-_MAX_VALUES = 500
-_MAX_VALUE_LENGTH = 64 * 1024
-_MAX_CONFIGURATION_LENGTH = 512 * 1024
 _MAX_METADATA = 64
 _RENDER_INPUTS = frozenset(
     {
@@ -189,7 +187,7 @@ class ServiceChange:
         if self.rendering is not None:
             columns["rendering"] = check_render_options(self.rendering)
         if self.configuration is not None:
-            columns["configuration"] = _check_configuration(self.configuration)
+            columns["configuration"] = check_configuration(self.configuration)
         return columns | self._columns_outside_render()
 
     def _columns_outside_render(self) -> Columns:
@@ -710,18 +708,3 @@ def _check_metadata(entries: Mapping[str, str], field: str, max_bytes: int) -> N
     for name, value in entries.items():
         if max(len(name.encode()), len(value.encode())) > max_bytes:
             raise Invalid(f"{name[:80]} is longer than {max_bytes} bytes", field=field)
-
-
-def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
-    check_count(len(values), "configuration", _MAX_VALUES)
-    for name, value in values.items():
-        check_text(name, "configuration.name")
-        if len(value) > _MAX_VALUE_LENGTH:
-            raise Invalid(
-                f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {len(value):,}",
-                field="configuration.value",
-            )
-    check_count(
-        sum(map(len, values.values())), "configuration", _MAX_CONFIGURATION_LENGTH, "characters"
-    )
-    return dict(values)

@@ -157,3 +157,28 @@ def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
 def test_generators_out_of_bounds_are_refused(generator: Generator) -> None:
     with pytest.raises(Invalid):
         generator.checked()
+
+
+@pytest.mark.parametrize(
+    ("template", "item", "problem"),
+    [
+        ({"configuration": {"a": "${item.x}" * 65}}, "y" * 1_024, "at most 65,536 characters"),
+        ({"configuration": {"a": "${item.x}" * 5_000}}, "y" * 1_024, "is too long with its"),
+        ({"helm": {"chart": "c", "values": "a: ${item.x}"}}, "[", "helm.values: is not YAML"),
+        (
+            {"helm": {"chart": "c", "url": "https://${item.x}/charts"}},
+            "user:password@example.org",
+            "helm.url: must be https://… or oci://…, without credentials",
+        ),
+        ({"folder": "${item.x}"}, "../secrets", "leaves the repository"),
+        ({"ref": "${item.x}"}, "--upload-pack", "is not a branch"),
+    ],
+)
+def test_a_filled_in_template_has_the_limits_of_a_service(
+    template: dict[str, Any], item: str, problem: str
+) -> None:
+    """What no user may write into a service, a list brings into none."""
+    made = service_set(Generator(items=({"x": "main"}, {"x": item})), **template)
+    found = generate_services(made, [cluster("eu")], GeneratorResults())
+    assert len(found.services) == 1
+    assert len(found.problems) == 1 and problem in found.problems[0]
