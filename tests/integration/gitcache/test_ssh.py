@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,16 @@ OTHER = (
     )
     .decode()
 )
-PRIVATE = KEY.private_bytes(
-    serialization.Encoding.PEM,
-    serialization.PrivateFormat.OpenSSH,
-    serialization.BestAvailableEncryption(b"open sesame"),
-).decode()
+
+
+@cache
+def sealed_key() -> str:
+    """The private key under a passphrase, which is slow to seal on purpose."""
+    return KEY.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.BestAvailableEncryption(b"open sesame"),
+    ).decode()
 
 
 @pytest.fixture
@@ -77,7 +83,7 @@ def over_ssh(
 ) -> RepositorySpec:
     """The repository by its ssh URL, with the test's key."""
     credentials = GitCredentials(
-        private_key=PRIVATE, passphrase="open sesame", known_hosts=known, proxy=proxy
+        private_key=sealed_key(), passphrase="open sesame", known_hosts=known, proxy=proxy
     )
     url = f"ssh://{sshd.user}@127.0.0.1:{sshd.port}{repository.path}"
     return spec(url, credentials=credentials)

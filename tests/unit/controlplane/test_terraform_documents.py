@@ -10,13 +10,13 @@ from graphql import (
     GraphQLList,
     GraphQLNonNull,
     GraphQLSchema,
-    build_schema,
     is_required_input_field,
     parse,
     validate,
 )
 from graphql.utilities import is_type_sub_type_of
 
+from tests.fakes.empty_control_plane import schema
 from tests.terraform.provider import (
     NOT_FOUND,
     Failed,
@@ -38,7 +38,7 @@ RBAC = {"data": {"updateRbac": True}}
 @pytest.fixture(scope="module")
 def api() -> GraphQLSchema:
     """The API as it is."""
-    return build_schema((ROOT / "schema.graphql").read_text())
+    return schema()
 
 
 def test_there_are_40_operations() -> None:

@@ -1,20 +1,18 @@
 """The commands on secrets request and show no value."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from graphql import GraphQLObjectType, build_schema
+from graphql import GraphQLObjectType
 
+from tests.fakes.empty_control_plane import schema
 from towline.cli.secrets.secrets import problem_of
-
-SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 
 
 @pytest.mark.parametrize("kind", ["Secret", "SecretVersion", "SecretUse", "DataKey"])
 def test_no_type_of_the_api_has_a_field_for_a_value(kind: str) -> None:
     """Values are written only; what is sealed or wrapped is not shown either."""
-    shown = SCHEMA.type_map[kind]
+    shown = schema().type_map[kind]
     assert isinstance(shown, GraphQLObjectType)
     assert not {"value", "valueBase64", "sealed", "wrapped", "plain"} & shown.fields.keys()
 

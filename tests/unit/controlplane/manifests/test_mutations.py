@@ -1,12 +1,10 @@
 """Everything that the API can change is a field of a kind, or has a reason not to be."""
 
-from pathlib import Path
+from graphql import GraphQLObjectType
 
-from graphql import GraphQLObjectType, build_schema
-
+from tests.fakes.empty_control_plane import schema
 from tests.fakes.manifest_world import manifest_world
 
-SCHEMA = build_schema((Path(__file__).parents[4] / "schema.graphql").read_text())
 _USUAL = ("create", "update", "delete")
 
 FIELDS = {
@@ -100,7 +98,7 @@ REASONS = {
 
 
 def _mutations() -> set[str]:
-    found = SCHEMA.mutation_type
+    found = schema().mutation_type
     assert isinstance(found, GraphQLObjectType)
     return set(found.fields)
 
