@@ -1900,7 +1900,7 @@ export type ServiceImportAttributes = {
   sourceId: string;
   /** Name of the export. */
   export: string;
-  /** Value as JSON while the export does not exist. Default: the export is required. */
+  /** Value as JSON while the export does not exist. Default: the export is required. Limit: 64 KiB. */
   default?: string | null | undefined;
 };
 

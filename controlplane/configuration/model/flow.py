@@ -76,7 +76,8 @@ class Import:
     export: str
     """Name of the export."""
     default: object = None
-    """Value as JSON while the export does not exist. Default: the export is required."""
+    """Value as JSON while the export does not exist. Default: the export is required. Limit:
+    64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,18 @@ def check_type(name: str, type: ValueType, value: object, path: str) -> None:
     is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
     if not (is_reference or _has_type(type, value)):
         raise Invalid(f"{name} is not {type.value}", field=path)
+    _check_size(name, value, path)
+
+
+def check_import(imported: Import) -> Import:
+    """Returns the import. Raises Invalid with the reason if it is not valid."""
+    check_name(imported.alias, "imports.alias")
+    _check_size(imported.alias, imported.default, "imports.default")
+    return imported
+
+
+def _check_size(name: str, value: object, path: str) -> None:
+    """Raises Invalid if a value is too long or nests too deep."""
     if (size := _size(value, 0)) > _MAX_VALUE_LENGTH:
         text = f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {size:,}"
         raise Invalid(text, field=path)

@@ -16,7 +16,7 @@ from controlplane.configuration.model.flow import (
     affected_services,
     changed_services,
     check_export,
-    check_name,
+    check_import,
     import_cycle,
     resolve_imports,
     rollout_order,
@@ -159,7 +159,7 @@ class ConfigurationFlow(ContextOperations):
         for row in await tx[ServiceImportStore].of_services(service.id):
             await tx[ServiceImportStore].remove(row.id)
         for imported in imports:
-            check_name(imported.alias, "imports.alias")
+            check_import(imported)
             await _check_source(tx, actor, service, imported)
             row = ServiceImport(self._context.new_id(), service.id, imported)
             await tx[ServiceImportStore].add(row)

@@ -330,3 +330,20 @@ async def test_the_flow_of_a_deleted_service_goes(world: MemoryOperations) -> No
         values, problems = await flow_values(tx, [WEB.id])
     assert values == {WEB.id: {}}
     assert problems == {WEB.id: "import url: dev/api.url is not exported"}
+
+
+@pytest.mark.parametrize(
+    ("default", "message"),
+    [
+        ("x" * 65_537, "host must have at most 65,536 characters, not 65,537"),
+        (["x" * 70_000], "at most 65,536 characters"),
+        ([[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]], "at most 16 levels"),
+    ],
+)
+async def test_the_default_of_an_import_has_the_limits_of_an_export(
+    world: MemoryOperations, flow: ConfigurationFlow, default: Any, message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        await flow.save(EDITOR, API.id, None, [Import("host", DB.id, "none", default)])
+    await check_nothing_happened(world)
+    await flow.save(EDITOR, API.id, None, [Import("host", DB.id, "none", "x" * 65_536)])
