@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
-from controlplane.authorization.actor import require_any
+from controlplane.authorization.actor import permission_error, require_any
 from controlplane.clusters.model.agent_settings import (
     GLOBAL,
     AgentSettings,
@@ -23,7 +23,7 @@ from controlplane.platform.names import check_label
 from controlplane.platform.parts import Given, given_part
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from core.errors import Invalid, NotFound
+from core.errors import Forbidden, Invalid, NotFound
 from core.identity import ClusterId
 
 SETTINGS_ID = "00000000-0000-7000-8000-000000000002"
@@ -183,7 +183,15 @@ _ADMINISTRATION = Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION)
 
 
 def _require_reader(actor: Actor) -> None:
-    require_any(actor, Verb.WRITE, Resource.whole(ResourceKind.CLUSTER))
+    """Forbidden: the actor may register clusters in no project.
+
+    A role in a cluster changes that cluster, and registers none.
+    """
+    every = Resource.whole(ResourceKind.CLUSTER)
+    require_any(actor, Verb.WRITE, every)
+    for scopes in actor.policy.visible(ResourceKind.CLUSTER, Verb.WRITE):
+        if not any(scope.startswith(f"{ResourceKind.PROJECT}:") for scope in scopes):
+            raise Forbidden(permission_error(actor, Verb.WRITE, every))
 
 
 def _require_found(settings: AgentSettings | None) -> AgentSettings:

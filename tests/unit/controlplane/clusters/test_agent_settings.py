@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.access.model.users import Token
-from controlplane.authorization import Scope
+from controlplane.authorization import Limit, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.agent_settings import (
     AgentSettings,
@@ -63,11 +63,18 @@ async def test_the_settings_global_have_defaults(
     default = AgentSettings(SETTINGS_ID, "global", START, START)
     for actor in (EDITOR, of_project):
         assert await settings.of_installation(actor) == default
-    for actor in (VIEWER, NOBODY):
-        with pytest.raises(Forbidden):
-            await settings.of_installation(actor)
-        with pytest.raises(Forbidden):
-            await settings.page(actor, PageQuery())
+    of_cluster = person(BuiltInRole.ADMIN, "cleo", Scope("cluster:dev"))
+    grants = of_project.policy.grants
+    limited = replace(EDITOR, policy=Policy(grants, (Limit(scopes=(Scope("cluster:dev"),)),)))
+    for actor in (VIEWER, NOBODY, of_cluster, limited):
+        for read in (
+            settings.of_installation(actor),
+            settings.page(actor, PageQuery()),
+            settings.get(actor, "global"),
+            settings.of_new_cluster(actor, "new", {}, "shop"),
+        ):
+            with pytest.raises(Forbidden, match="may not write clusters"):
+                await read
     assert await world.rows(AgentSettingsStore) == []
 
 
