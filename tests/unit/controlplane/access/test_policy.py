@@ -166,6 +166,7 @@ def test_a_proxy_never_opens_wider_by_giving() -> None:
     for wider in (
         KubernetesRights(("team", "other"), narrow.rules, (), record=True),
         KubernetesRights(("team",), (), (), record=True),
+        KubernetesRights(("team",), (KubernetesRule(("list",)),), (), record=True),
         KubernetesRights(("team",), narrow.rules, ("user:*",), record=True),
         KubernetesRights(("team",), narrow.rules, (), record=False),
     ):
@@ -405,6 +406,7 @@ def test_a_policy_lasts_until_its_first_grant_ends() -> None:
     soon, later = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
     policy = Policy((Grant(VIEWER, expires_at=later), Grant(EDITOR, expires_at=soon)))
     assert policy.until == soon
+    assert Policy((Grant(VIEWER), Grant(EDITOR, expires_at=later))).until == later
     assert Policy((Grant(VIEWER, INSTALLATION),)).until is None
 
 
