@@ -62,7 +62,7 @@ _WEIGHTS = {
     "componentBlame": 2_000,
     "content": 2_000,
 }
-# Unlike DEEPEST, this counts inline fragments and spreads.
+# Unlike MAX_DEPTH, this counts inline fragments and spreads.
 _MAX_NESTING = 100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 

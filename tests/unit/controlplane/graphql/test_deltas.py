@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.authorization import Actor, ResourceKind
+from controlplane.authorization import Actor, ResourceKind, Scope
+from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.graphql.context import ApiBackend, ChangeFeed, Context, Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.platform.ports import LOST_WAKES, Bus
-from core.errors import LimitExceeded
+from core.errors import LimitExceeded, NotFound, TowlineError, Unauthenticated
 from core.runtime.clock import Clock
-from tests.fakes.actors import ADMIN
+from tests.fakes.actors import ADMIN, person
 from tests.fakes.clock import FakeClock
+
+EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
 
 
 class Delta(NamedTuple):
@@ -42,27 +45,38 @@ class Feed:
 
 
 class Authenticator:
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.refused: TowlineError | None = None
+
     async def authenticate(self, token: str, source: str = "") -> Actor:
-        return ADMIN
+        if self.refused is not None:
+            raise self.refused
+        return self.actor
 
     async def actor_of(self, user_id: str, token_id: str | None) -> Actor:
-        return ADMIN
+        return await self.authenticate("")
 
 
 class Stand:
-    """A subscription of an administrator."""
+    """A subscription, by default of an administrator; `hidden` are rows that it may not read."""
 
-    def __init__(self) -> None:
+    def __init__(self, actor: Actor = ADMIN) -> None:
         self.bus, self.clock, self.feed = MemoryBus(), FakeClock(), Feed()
+        self.identity, self.hidden = Authenticator(actor), set[str]()
         parts = {Bus: self.bus, Clock: self.clock, ChangeFeed: self.feed}
-        self.context = Context(ApiBackend(parts, Authenticator(), 0), token="t", caller=ADMIN)
+        self.context = Context(ApiBackend(parts, self.identity, 0), token="t", caller=actor)
 
-    def open(self, id: str | None = None) -> AsyncGenerator[Delta, None]:
+    def open(
+        self, id: str | None = None, since: datetime | None = None
+    ) -> AsyncGenerator[Delta, None]:
         async def load(info: Info, key: str) -> str:
+            if key in self.hidden:
+                raise NotFound
             return f"row {key}"
 
         info: Any = SimpleNamespace(context=self.context)
-        return deltas(info, "service", id, None, load, Delta)
+        return deltas(info, "service", id, since, load, Delta)
 
     async def change(self, id: str) -> None:
         """Changes a row; the bus loses the message."""
@@ -104,6 +118,58 @@ async def test_after_a_gap_one_resource_is_read_again() -> None:
         stand.bus.publish(LOST_WAKES)
         assert (await anext(changes)).payload == "row first"
     assert stand.feed.asked == []
+
+
+@pytest.mark.parametrize(("actor", "hears"), [(ADMIN, True), (EDITOR_OF_SHOP, False)])
+async def test_a_deletion_is_told_to_those_who_saw_the_row_or_see_all(
+    actor: Actor, hears: bool
+) -> None:
+    """Others would learn that it existed, and when it changed."""
+    stand = Stand(actor)
+    async with asyncio.timeout(20), aclosing(stand.open()) as changes:
+        await stand.followed(changes)
+        stand.hidden.add("foreign")
+        for key in ("foreign", "first"):
+            stand.bus.publish("service", key)
+        told = await until(changes, "first")
+        assert ("foreign" in told) is hears
+        stand.hidden.add("first")
+        stand.bus.publish("service", "first")
+        gone = await anext(changes)
+        while gone.payload is not None:
+            gone = await anext(changes)
+        assert gone.id == "first"
+        stand.bus.publish("service", "first")
+        stand.bus.publish("service", "last")
+        later = await until(changes, "last")
+        assert ("first" in later) is hears, "the second time, it is a row like any other"
+
+
+async def test_changes_since_a_time_come_first() -> None:
+    """Of one row too, also if it was deleted; one that never was is not found."""
+    stand = Stand()
+    begin = stand.clock.now()
+    for key in ("a", "b"):
+        await stand.change(key)
+    async with asyncio.timeout(20), aclosing(stand.open(None, begin)) as changes:
+        assert [(await anext(changes)).id for _ in "ab"] == ["a", "b"]
+    stand.hidden |= {"a", "none"}
+    async with asyncio.timeout(20), aclosing(stand.open("a", begin)) as changes:
+        delta = await anext(changes)
+        assert (delta.id, delta.payload, delta.at) == ("a", None, stand.clock.now())
+    for id, since in (("none", begin), ("a", None)):
+        with pytest.raises(NotFound):
+            await anext(stand.open(id, since))
+
+
+async def test_a_subscription_ends_with_the_token() -> None:
+    stand = Stand()
+    async with asyncio.timeout(20), aclosing(stand.open()) as changes:
+        await stand.followed(changes)
+        stand.identity.refused = Unauthenticated("the token was revoked")
+        stand.bus.publish("service", "a")
+        with pytest.raises(Unauthenticated, match="was revoked"):
+            await until(changes, "never")
 
 
 async def test_after_a_gap_with_too_many_changes_the_subscription_ends() -> None:
