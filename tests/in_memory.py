@@ -37,7 +37,10 @@ def run(command: list[str]) -> int:
         os.execvp(command[0], command)
     # Ctrl-C reaches the command, too; a handler, unlike SIG_IGN, is not inherited.
     signal.signal(signal.SIGINT, lambda *_: None)
-    with tempfile.TemporaryDirectory(prefix="towline-tests-", dir=MEMORY) as folder:
+    # A server that is about to end may still write into it.
+    with tempfile.TemporaryDirectory(
+        prefix="towline-tests-", dir=MEMORY, ignore_cleanup_errors=True
+    ) as folder:
         # Servers that run as another user find their files in it.
         Path(folder).chmod(0o755)
         return _wait(command, os.environ | {"TMPDIR": folder})
