@@ -554,7 +554,7 @@ export type FolderGeneratorAttributes = {
   ref?: string;
   /** Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments. */
   pattern: string;
-  /** Patterns for folders to skip. Default: none. */
+  /** Patterns for folders to skip. Default: none. Limit: 100. */
   excluded?: Array<string> | null | undefined;
 };
 
@@ -1510,7 +1510,7 @@ export type RepositorySignIn =
 export type RequestGeneratorAttributes = {
   /** ID of the Git repository. */
   repositoryId: string;
-  /** Required labels of the request. Default: none. */
+  /** Required labels of the request. Default: none. Limit: 50. */
   labels?: Array<string> | null | undefined;
   /** Maximum number of requests, oldest first. Default: 20. Limit: 200. */
   limit?: number;

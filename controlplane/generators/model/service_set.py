@@ -15,7 +15,7 @@ from itertools import product
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.generators.model.definitions import GeneratorDefinition, LeavePolicy
 from controlplane.generators.model.plan import GeneratedService, GeneratorEvaluation
-from controlplane.platform.limits import check_count, check_range
+from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_label, handle_from
 from controlplane.repositories.model.repository import check_folder, check_ref
 from controlplane.services.model.configuration import check_configuration
@@ -32,6 +32,10 @@ MAX_FOLDERS = 1_000
 MAX_REQUESTS = 200
 PROVIDERS = ("", "github", "gitlab", "gitea")
 _MAX_SEGMENTS = 16
+_MAX_EXCLUDED = 100
+_MAX_LABELS = 50
+_MAX_ITEM_NAMES = 100
+_MAX_NAME_LENGTH = 255
 _MAX_FILLED_LENGTH = 512 * 1024
 _PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
 _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
@@ -48,7 +52,17 @@ class GitFolderGenerator:
     pattern: str = "*"
     """Pattern for folder paths. `*` and `?` match within one path segment. Limit: 16 segments."""
     excluded: tuple[str, ...] = ()
-    """Patterns for folders to skip. Default: none."""
+    """Patterns for folders to skip. Default: none. Limit: 100."""
+
+    def check(self) -> None:
+        """Raises Invalid for a ref or a pattern that cannot match, or too many patterns."""
+        check_ref(self.ref)
+        check_count(len(self.excluded), "folders.excluded", _MAX_EXCLUDED)
+        patterns = [("folders.pattern", self.pattern)]
+        patterns += [("folders.excluded", pattern) for pattern in self.excluded]
+        for field_name, pattern in patterns:
+            check_count(pattern.count("/") + 1, field_name, _MAX_SEGMENTS, "segments")
+            check_folder(pattern)
 
     @property
     def base(self) -> str:
@@ -81,7 +95,7 @@ class PullRequestGenerator:
     repository_id: str
     """ID of the Git repository."""
     labels: tuple[str, ...] = ()
-    """Required labels of the request. Default: none."""
+    """Required labels of the request. Default: none. Limit: 50."""
     limit: int = 20
     """Maximum number of requests, oldest first. Default: 20. Limit: 200."""
     ttl_hours: int = 0
@@ -90,6 +104,17 @@ class PullRequestGenerator:
     """Required target branch. Empty for any."""
     provider: str = ""
     """`github`, `gitlab` or `gitea`. Empty: derived from the host name."""
+
+    def check(self) -> None:
+        """Raises Invalid for an unknown provider or a value beyond its limit."""
+        check_range(self.limit, "requests.limit", 1, MAX_REQUESTS)
+        if self.provider not in PROVIDERS:
+            raise Invalid("must be github, gitlab or gitea", field="requests.provider")
+        check_range(self.ttl_hours, "requests.ttlHours", 0, 24 * 365)
+        check_count(len(self.labels), "requests.labels", _MAX_LABELS)
+        for label in self.labels:
+            check_length(label, "requests.labels", _MAX_NAME_LENGTH)
+        check_length(self.base, "requests.base", _MAX_NAME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +131,11 @@ class Generator:
     def checked(self) -> "Generator":
         """Returns itself. Raises Invalid for too many entries or contradictory values."""
         if self.folders is not None:
-            check_ref(self.folders.ref)
-            segments = self.folders.pattern.count("/") + 1
-            check_count(segments, "folders.pattern", _MAX_SEGMENTS, "segments")
-            check_folder(self.folders.pattern)
+            self.folders.check()
         if self.items is not None:
             _check_items(self.items)
         if self.requests is not None:
-            check_range(self.requests.limit, "requests.limit", 1, MAX_REQUESTS)
-            if self.requests.provider not in PROVIDERS:
-                raise Invalid("must be github, gitlab or gitea", field="requests.provider")
-            check_range(self.requests.ttl_hours, "requests.ttlHours", 0, 24 * 365)
+            self.requests.check()
         return self
 
 
@@ -272,6 +291,7 @@ def _path_matches(path: str, pattern: str) -> bool:
 def _check_items(items: Sequence[Mapping[str, str]]) -> None:
     check_count(len(items), "list", MAX_ITEMS)
     for item in items:
+        check_count(len(item), "list", _MAX_ITEM_NAMES, "names")
         for name, value in item.items():
             if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:
                 raise Invalid(

@@ -182,3 +182,30 @@ def test_a_filled_in_template_has_the_limits_of_a_service(
     found = generate_services(made, [cluster("eu")], GeneratorResults())
     assert len(found.services) == 1
     assert len(found.problems) == 1 and problem in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("generator", "field"),
+    [
+        (Generator(folders=GitFolderGenerator("r", excluded=("x",) * 101)), "folders.excluded"),
+        (Generator(folders=GitFolderGenerator("r", excluded=("/".join("x" * 17),))), "folders."),
+        (Generator(folders=GitFolderGenerator("r", excluded=("x/../y",))), "git.folder"),
+        (Generator(requests=PullRequestGenerator("r", ("x",) * 51)), "requests.labels"),
+        (Generator(requests=PullRequestGenerator("r", ("x" * 256,))), "requests.labels"),
+        (Generator(requests=PullRequestGenerator("r", base="x" * 256)), "requests.base"),
+        (Generator(items=({f"n{number}": "" for number in range(101)},)), "list"),
+    ],
+)
+def test_every_list_and_text_of_a_generator_has_a_limit(generator: Generator, field: str) -> None:
+    """Each pattern is compared with each folder of a repository, again and again."""
+    with pytest.raises(Invalid) as error:
+        generator.checked()
+    assert error.value.field is not None and error.value.field.startswith(field)
+
+
+def test_a_generator_at_its_limits_is_taken() -> None:
+    folders = GitFolderGenerator("r", pattern="/".join("x" * 16), excluded=("y/*",) * 100)
+    requests = PullRequestGenerator("r", ("x" * 255,) * 50, limit=200, base="x" * 255)
+    items = ({f"n{number}": "v" * 1_024 for number in range(100)},)
+    generator = Generator(folders, items, requests)
+    assert generator.checked() is generator
