@@ -137,6 +137,7 @@ def test_definitions_are_applied_and_reach_the_clusters(
     frozen = run("services", "update", "eu/monitoring", "--pause", code=1)
     assert "frozen through cluster group 'europe'" in frozen.stderr and "audit" in frozen.stderr
     assert [one["handle"] for one in output_of("cluster-groups", "clusters", "europe")] == ["eu"]
+    assert "froze the cluster group europe at " in run("clusters", "list").stdout
     words = ("services", "create", "late", "--cluster", "eu", "--namespace", "late")
     source = ("--repo", "https://git.example.org/late.git", "--folder", "late")
     assert "frozen through cluster group" in run(*words, *source, code=1).stderr

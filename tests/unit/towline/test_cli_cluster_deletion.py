@@ -20,6 +20,7 @@ def cluster(*, silent: bool = False) -> Any:
         "id": "c", "handle": "dev", "name": "dev", "tags": [], "deletedAt": seen.isoformat(),
         "pingedAt": seen.isoformat(), "agentAlarm": None, "currentVersion": None,
         "agentVersion": None, "nodeCount": None, "agentTokenExpiresAt": None, "protect": False,
+        "freeze": None,
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def service(*components: Any, silent: bool = False, **more: Any) -> Any:
         "id": "s1", "name": "web", "status": "HEALTHY", "errors": [], "message": None, "sha": None,
         "cluster": {"id": "c", "handle": "dev", "pingedAt": seen.isoformat()}, "drifted": 0,
         "components": list(components), "follows": "main", "commitsBehind": None,
+        "deletedAt": None,
     }  # fmt: skip
     return made | more
 
@@ -70,6 +71,13 @@ def test_a_deletion_that_has_ended_says_so(
 ) -> None:
     result = delete(monkeypatch, Api(service(), None), *words)
     assert result.exit_code == 0 and result.stderr.splitlines()[-1] == said
+
+
+def test_a_repeated_deletion_follows_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(*[service(WEB, deletedAt="2026-01-01T00:00:00Z")] * 3, None)
+    result = delete(monkeypatch, api, "--wait")
+    assert result.exit_code == 0 and result.stderr.splitlines()[-1] == "deleted dev/web"
+    assert api.sent(operations.DELETE_SERVICE) == []
 
 
 def test_a_mistyped_name_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

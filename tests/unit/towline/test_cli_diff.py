@@ -132,7 +132,7 @@ def test_a_silent_cluster_says_what_to_check(
     seen = None if minutes is None else (utc_now() - timedelta(minutes=minutes)).isoformat()
     found = {
         "id": "c", "handle": "dev", "name": "dev", "tags": [], "currentVersion": "1",
-        "agentVersion": "1", "nodeCount": 1, "pingedAt": seen, "agentAlarm": None,
+        "agentVersion": "1", "nodeCount": 1, "pingedAt": seen, "agentAlarm": None, "freeze": None,
         "agentTokenExpiresAt": None, "deletedAt": None,
     }  # fmt: skip
     monkeypatch.setattr(

@@ -475,12 +475,17 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
 
 def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
     cluster: Any = {"deletedAt": "2026-01-01T00:00:00Z", "tags": [], "agentTokenExpiresAt": None}
-    living: Any = {"deletedAt": None, "agentAlarm": None}
-    alarmed: Any = {"deletedAt": None, "agentAlarm": "the agent reports: no tunnel for kubectl: x"}
+    living: Any = {"deletedAt": None, "agentAlarm": None, "freeze": None}
+    alarmed = living | {"agentAlarm": "the agent reports: no tunnel for kubectl: x"}
+    freeze = {"by": "ann", "since": "2026-01-01T00:00:00.5Z", "reason": "sale", "group": "eu"}
+    frozen = alarmed | {"freeze": freeze}
     cells = [column.cell(cluster) for column in clusters.COLUMNS]
     assert "detach does not wait" in str(cells[-1])
     assert clusters.COLUMNS[-1].cell(living) == ""
     assert clusters.COLUMNS[-1].cell(alarmed) == "the agent reports: no tunnel for kubectl: x"
+    assert str(clusters.COLUMNS[-1].cell(frozen)).endswith(
+        "kubectl: x; ann froze the cluster group eu at 2026-01-01T00:00:00Z: sale"
+    )
 
 
 def test_the_end_of_an_agents_token_is_listed() -> None:

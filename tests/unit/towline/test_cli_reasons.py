@@ -181,7 +181,7 @@ def test_a_service_without_manifests_says_why_and_what_next(
 
 
 def frozen(**more: Any) -> Any:
-    freeze = {"by": "ann", "since": "2026-01-01T00:00:00Z", "reason": "new year", "group": "eu"}
+    freeze = {"by": "ann", "since": "2026-01-01T00:00:00.12Z", "reason": "new year", "group": "eu"}
     return service() | {"freeze": freeze | more, "cluster": {"id": "c1", "handle": "dev"}}
 
 

@@ -63,7 +63,7 @@ def test_the_wait_ends_after_the_poll_and_the_agent(capsys: pytest.CaptureFixtur
     looks = sync("1", requested=True), sync("2", requested=True), sync("2")
     assert wait(api_of(*looks))["status"] == "HEALTHY"
     said = capsys.readouterr().err
-    assert f"waits for a poll of {URL}; waits for the agent of dev\n" in said
+    assert f"\n  waits for a poll of {URL}; waits for the agent of dev\n" in said
     assert said.index("poll of") < said.index("  synced") < said.index("to be HEALTHY at aaaa")
 
 

@@ -15,6 +15,7 @@ from towline.cli.clusters import bootstrap_tokens
 from towline.cli.clusters import generated as operations
 from towline.cli.clusters.deletion import describe_deletion, wait_for_deletion
 from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.freezes import describe_freeze
 from towline.cli.clusters.generated import Cluster, NewCluster
 from towline.cli.clusters.join_command import values_of_settings
 from towline.cli.clusters.joining import join, leave
@@ -69,7 +70,7 @@ COLUMNS: tuple[Column[Cluster], ...] = (
     age_column("LAST SEEN", "pingedAt"),
     Column("TOKEN ENDS", _token_end, ("agentTokenExpiresAt",)),
     Column("TAGS", lambda row: _tags(row), wide=True),
-    Column("", lambda row: ENDING if row["deletedAt"] else row["agentAlarm"] or ""),
+    Column("", lambda row: _note(row)),
 )
 
 
@@ -261,6 +262,13 @@ def rotate_token(
     if file:
         _check_writable(file)
     _show_with_token(context, operations.rotate_cluster_token(api, row["id"]), file, output)
+
+
+def _note(cluster: Cluster) -> str:
+    if cluster["deletedAt"]:
+        return ENDING
+    freeze = describe_freeze(cluster["freeze"]) if cluster["freeze"] else ""
+    return "; ".join(filter(None, (cluster["agentAlarm"], freeze)))
 
 
 def _tags(cluster: Cluster) -> str:

@@ -14,6 +14,13 @@ class ClusterTags(TypedDict):
     value: str
 
 
+class ClusterFreeze(TypedDict):
+    by: str
+    since: str | None
+    reason: str | None
+    group: str | None
+
+
 class Cluster(TypedDict):
     id: str
     name: str
@@ -29,6 +36,7 @@ class Cluster(TypedDict):
     deletedAt: str | None
     agentAlarm: str | None
     agentTokenExpiresAt: str | None
+    freeze: ClusterFreeze | None
 
 
 class ClusterToAdoptProject(TypedDict):
@@ -130,7 +138,7 @@ class CreateBootstrapToken(TypedDict):
     bootstrapToken: BootstrapToken
 
 
-_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm agentTokenExpiresAt}'
+_CLUSTER = 'fragment Cluster on Cluster{id name handle protect metadata tags{name value}currentVersion agentVersion nodeCount insertedAt pingedAt deletedAt agentAlarm agentTokenExpiresAt freeze{by since reason group}}'
 _NEW_CLUSTER = 'fragment NewCluster on Cluster{...Cluster deployToken}'
 _EFFECTIVE_SETTINGS = 'fragment EffectiveSettings on EffectiveSettings{settings{name version image size agentValues agentValuesTemplated}overruled conflicts chartValues upgradeProblem}'
 _BOOTSTRAP_TOKEN = 'fragment BootstrapToken on BootstrapToken{id name expiresAt maxUses uses adopts lastUsedAt revokedAt tags{name value}}'

@@ -2,6 +2,7 @@
 
 from core.errors import TowlineError
 from towline.cli.clusters.find import find_cluster
+from towline.cli.clusters.freezes import describe_freeze
 from towline.cli.services.generated import ServiceDetails, ServiceDetailsFreeze
 from towline.operations import GraphQLApi
 
@@ -25,8 +26,5 @@ def _alarm(api: GraphQLApi, cluster_id: str) -> str:
 
 def _describe(freeze: ServiceDetailsFreeze) -> str:
     group = freeze["group"]
-    reason = f": {freeze['reason']}" if freeze["reason"] else ""
-    what = f"the cluster group {group}" if group else "a cluster group of this cluster"
     end = f"`towline cluster-groups unfreeze {group}`" if group else "a user unfreezes the group"
-    since = f" at {freeze['since']}" if freeze["since"] else ""
-    return f"{freeze['by']} froze {what}{since}{reason}; commits wait until {end}"
+    return f"{describe_freeze(freeze)}; commits wait until {end}"

@@ -376,7 +376,9 @@ def delete_service(
     )
     row = find_service(api, service)
     delete = operations.detach_service if detach else operations.delete_service
-    show(delete(api, row["id"]), COLUMNS, output, label)
+    # The API knows no second deletion, and a first one may be followed again.
+    is_repeated = row["deletedAt"] is not None and not detach
+    show(row if is_repeated else delete(api, row["id"]), COLUMNS, output, label)
     if wait:
         wait_for_deletion(api, row, limit)
     say(describe_deletion(api, row, keeps_objects=detach))

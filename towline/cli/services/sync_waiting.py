@@ -32,7 +32,7 @@ def wait_for_sync(
     polled = service["repository"]["polledAt"] if service["repository"] else None
 
     def describe(sync: RequestedSync) -> str:
-        return "; ".join(_pending(sync, polled)) or "  synced"
+        return f"  {'; '.join(_pending(sync, polled)) or 'synced'}"
 
     look = with_progress(lambda: requested_sync(api, service["id"]), describe, say)
     done = poll_until(
