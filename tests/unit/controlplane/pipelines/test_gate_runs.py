@@ -103,7 +103,11 @@ async def test_a_baseline_is_a_second_query() -> None:
 
 @pytest.mark.parametrize(
     ("body", "status", "error"),
-    [(b"<html>", 502, Unavailable), (b"<html>", 404, Invalid), (b"[]", 200, Invalid)],
+    [
+        (b"<html>", 500, Unavailable),
+        (b"<html>", 499, Invalid),
+        (b"[]", 200, Invalid),
+    ],
 )
 async def test_an_answer_of_no_prometheus_is_an_error(
     body: bytes, status: int, error: type[TowlineError]
@@ -179,6 +183,7 @@ NAN, INF = float("nan"), float("inf")
         ({"several": SeriesPolicy.ERROR}, [0], PASSED, "0, wanted at most 1"),
         ({"several": SeriesPolicy.ANY}, [0, NAN], FAILED, "the query gives NaN"),
         ({}, [INF], FAILED, "inf, wanted at most 1"),
+        ({}, [0] * 5, PASSED, "0, 0, 0, 0, 0, wanted at most 1"),
         ({}, [0] * 6, PASSED, "0, 0, 0, 0, 0, …, wanted at most 1"),
     ],
 )
@@ -192,7 +197,9 @@ def test_values_pass_as_the_rule_says(
 @pytest.mark.parametrize("baseline", [[], [1.0, 2.0], [0.0], [NAN], [INF]])
 def test_a_baseline_is_one_number_that_divides(baseline: list[float]) -> None:
     found = evaluate_metric(METRIC, [1.0], baseline)
-    assert found.answer is FAILED and "the baseline gives" in found.reason
+    shown = ", ".join(f"{value:g}" for value in baseline) or "nothing"
+    assert found.answer is FAILED
+    assert found.reason == f"the baseline gives {shown}: expected one number"
 
 
 def test_shown_values_are_finite_divided_and_few() -> None:
@@ -209,6 +216,7 @@ def test_shown_values_are_finite_divided_and_few() -> None:
         (MetricRule("up", 1, service="a/b:1"), "clusterId"),
         (MetricRule("up", 1, service="a/b", cluster_id=EU), "service"),
         (MetricRule("up", 1, service="a/../b:1", cluster_id=EU), "service"),
+        (MetricRule("up", 1, service="a/:1", cluster_id=EU), "service"),
         (MetricRule("up", 1, service=f"a/{'b' * 64}:1", cluster_id=EU), "service"),
         (VersionRule("db", "newest"), "range"),
         (HttpRule("https://shop.example.org", 199), "status"),
@@ -220,6 +228,22 @@ def test_a_rule_that_cannot_work_is_refused_by_its_field(rule: Any, field: str) 
     with pytest.raises(Invalid) as error:
         rule.check_together("gate")
     assert error.value.field == f"gate.{field}"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        METRIC,
+        MetricRule("up", 1, service=f"a/{'b' * 63}:http-1", cluster_id=EU),
+        VersionRule("db", ">=2 <3"),
+        HttpRule("https://shop.example.org", 200),
+        HttpRule("https://shop.example.org", 599),
+        HttpRule("https://shop.example.org"),
+        JobRule("default", {"apiVersion": "batch/v1", "kind": "Job"}),
+    ],
+)
+def test_a_rule_within_its_limits_is_taken(rule: Any) -> None:
+    rule.check_together("gate")
 
 
 async def test_an_endpoint_gets_the_signed_promotion() -> None:

@@ -16,6 +16,7 @@ from controlplane.pipelines.engine.events import (
     Retried,
     RevisionDenied,
     Skipped,
+    StageObserved,
     StageRendered,
     StageRenderFailed,
     Superseded,
@@ -31,6 +32,8 @@ from controlplane.pipelines.model.state import (
     ReleaseId,
     RevisionRef,
 )
+from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.triggers.kinds import ScheduleRule
 from core.identity import ServiceId
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 
@@ -458,3 +461,40 @@ def test_a_reason_is_cut_at_its_length(line: Line) -> None:
     line.send(ReleaseRejected(GATE, "eve", "x" * 10_000))
     (reason,) = reasons(line, "dev prod")
     assert len(reason) == TEXT_LENGTH and reason.endswith("…")
+
+
+def test_a_release_leaves_the_queue_when_its_source_goes_back(chain: Line) -> None:
+    """Nobody can approve what no longer runs before the gate."""
+    edges = tuple(
+        replace(edge, gates=two_stages().edges[0].gates) if edge.target == PROD else edge
+        for edge in chain.pipeline.edges
+    )
+    chain.pipeline = validate(replace(chain.pipeline, edges=edges))
+    first = enter(chain, "c1", "test")
+    chain.pass_time(60)
+    chain.render("prod", first)
+    chain.approve(GATE)
+    chain.health("prod")
+    second = enter(chain, "c2", "test")
+    chain.render("prod", second)
+    waiting_release = chain.candidate("test prod")
+    assert waiting_release is not None and waiting_release.release == second
+    chain.send(VerificationFailed(TEST, second, ServiceId("test-0"), "errors"))
+    assert chain.candidate("test prod") is None
+    chain.approve(GATE, digests={ServiceId("prod-0"): "seen before"})
+    assert chain.notes() == ["no release is waiting at gate gate 0"]
+
+
+def test_triggers_run_before_any_stage_is_looked_at() -> None:
+    """A schedule that is due begins a release even while nothing else happens."""
+    trigger = Trigger("t", "nightly", ScheduleRule("0 0 * * *"))
+    pipeline = replace(two_stages(), on_commit=False, triggers=(trigger,))
+    line = Line(validate(pipeline))
+    line.send(
+        StageObserved(DEV, line.revisions(DEV, "c1", "d1"), Health.HEALTHY, "Ann <ann@example.org>")
+    )
+    assert line.stage("dev").release is None
+    wakes = [effect.at for effect in line.last if isinstance(effect, WakeAt)]
+    line.pass_time((wakes[0] - line.now).total_seconds())
+    assert line.stage("dev").release is not None
+    assert "started by nightly" in [entry.text for entry in line.state.history]
