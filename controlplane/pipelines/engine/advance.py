@@ -20,8 +20,7 @@ from controlplane.pipelines.model.state import Health, ReleaseId, StageState, Wa
 
 def advance(draft: StateDraft) -> None:
     """Moves every release as far as it may go now, one stage after the other."""
-    if draft.pipeline.triggers:
-        run_triggers(draft)
+    run_triggers(draft)
     for stage in draft.pipeline.order:
         edges = draft.pipeline.edges_into[stage.id]
         advance_workflow(draft, stage)

@@ -287,6 +287,16 @@ async def test_an_endpoint_decides_by_status_and_body(
     assert found.answer is answer and str(status) in found.reason
 
 
+async def test_a_body_of_any_bytes_is_searched() -> None:
+    rule = HttpRule("https://shop.example.org", contains="green")
+    assert (await rule.run(FakeContext(body=b"\xff\xfe green"))).answer is PASSED
+    found = await rule.run(FakeContext(body=b"\xff"))
+    assert (found.answer, found.reason) == (
+        FAILED,
+        "got 200, but the body does not contain 'green'",
+    )
+
+
 async def test_a_job_runs_with_its_placeholders_filled_in() -> None:
     manifest = {"kind": "Job", "args": ["${release}", "$HOME", "${HOME}"], "n": 1}
     rule = JobRule("ci", manifest, cluster_id=EU, timeout_seconds=60)

@@ -48,6 +48,15 @@ def test_an_hour_that_no_clock_shows_is_the_moment_of_the_change() -> None:
     assert calendar.closed_reason(at("2026-03-29T03:00")) is not None
 
 
+def test_an_end_that_no_clock_shows_is_the_moment_of_the_change() -> None:
+    """What closes at 2:30 of that night closes when it becomes 3:00."""
+    calendar = Calendar(BERLIN, (OpeningHours((6,), time(1), time(2, 30)),))
+    change, second = at("2026-03-29T01:00"), timedelta(seconds=1)
+    assert calendar.next_change(at("2026-03-29T00:30")) == change
+    assert calendar.closed_reason(change - second) is None
+    assert calendar.closed_reason(change) is not None
+
+
 def test_an_hour_that_is_shown_twice_is_open_twice() -> None:
     """On 2026-10-25 it is 2:30 twice; from 2:00 to 2:45 lasts an hour and three quarters."""
     calendar = Calendar(BERLIN, (OpeningHours((6,), time(2), time(2, 45)),))
