@@ -65,6 +65,10 @@ const deleteQuery = `mutation Delete($sources: [ManifestSource!]!, $dryRun: Bool
 const readQuery = `query Read($kind: String!, $name: String!, $defaults: Boolean!) {
   manifest(kind: $kind, name: $name, defaults: $defaults) }`
 
+const statusQuery = `query Status($cluster: String!, $name: String!) {
+  service: serviceDeployment(cluster: $cluster, name: $name) {
+    state sha message errors { source reason message lasting } } }`
+
 // Apply creates and changes resources until they match the documents, all or none.
 func (c *Client) Apply(ctx context.Context, documents []*manifest.Document, options Options) (*Plan, error) {
 	given := map[string]any{
@@ -120,4 +124,14 @@ func (c *Client) Read(
 		return nil, err
 	}
 	return &manifest.Document{Kind: kind, Metadata: found.Metadata, Spec: found.Spec}, nil
+}
+
+// ServiceStatus returns the status of the service that the metadata of its manifest names.
+func (c *Client) ServiceStatus(ctx context.Context, metadata map[string]any) (map[string]any, error) {
+	var data struct {
+		Service map[string]any `json:"service"`
+	}
+	variables := map[string]any{"cluster": metadata["cluster"], "name": metadata["name"]}
+	err := c.call(ctx, statusQuery, variables, &data)
+	return data.Service, err
 }

@@ -100,7 +100,7 @@ func ownAttributes(kind *manifest.Kind) map[string][]string {
 func dataSourcePage(kind *manifest.Kind) string {
 	title := "towline_" + kind.TypeName() + " (Data Source)"
 	var required, optional []manifest.Field
-	for _, field := range provider.Readable(kind.Fields()) {
+	for _, field := range provider.DataFields(kind) {
 		if field.Required && isMetadata(kind, field) {
 			required = append(required, field)
 		} else {

@@ -21,6 +21,8 @@ type controlPlane struct {
 	// problems and conflicts of the next plans, by title of the document.
 	problems  map[string]api.Problem
 	conflicts map[string]api.Conflict
+	// status of all services.
+	status map[string]any
 	// requests are the bodies that arrived.
 	requests []string
 	// failure is the answer to all requests. Nil: they succeed.
@@ -71,6 +73,8 @@ func (p *controlPlane) ServeHTTP(response http.ResponseWriter, incoming *http.Re
 		p.answer(response, "plan", p.apply(given))
 	case strings.Contains(given.Query, "deleteManifests"):
 		p.answer(response, "plan", p.delete(given))
+	case strings.Contains(given.Query, "serviceDeployment"):
+		p.answer(response, "service", p.status)
 	default:
 		p.read(response, body)
 	}

@@ -28,12 +28,13 @@ func (d *manifestDataSource) Schema(_ context.Context, _ datasource.SchemaReques
 	response.Schema = DataSourceSchema(d.kind)
 }
 
-// DataSourceSchema returns the attributes of the data source of a kind: all but secrets.
+// DataSourceSchema returns the attributes of the data source of a kind: all but secrets, and the
+// status of a service.
 func DataSourceSchema(kind *manifest.Kind) schema.Schema {
 	attributes := map[string]schema.Attribute{
 		idAttribute: schema.StringAttribute{Computed: true, Description: "Name in references."},
 	}
-	for _, field := range Readable(kind.Fields()) {
+	for _, field := range DataFields(kind) {
 		attributes[field.Name] = dataAttribute(field)
 	}
 	for _, field := range kind.Metadata {
@@ -93,6 +94,18 @@ func (d *manifestDataSource) Read(ctx context.Context, request datasource.ReadRe
 	}
 	readable := &manifest.Kind{
 		Name: d.kind.Name, Metadata: Readable(d.kind.Metadata), Spec: Readable(d.kind.Spec),
+	}
+	if d.kind.Name == serviceKind {
+		status, err := d.client.ServiceStatus(ctx, metadata)
+		if err != nil {
+			response.Diagnostics.Append(failed(fmt.Sprintf("Cannot read the status of %s", key), err)...)
+			return
+		}
+		readable.Spec = append(readable.Spec, serviceStatus)
+		if document.Spec == nil {
+			document.Spec = map[string]any{}
+		}
+		document.Spec[serviceStatus.Key] = status
 	}
 	document.Kind = readable
 	attributes, err := attributesFrom(document, values.Attributes(request.Config.Raw))

@@ -168,6 +168,24 @@ func (d *driver) read(name string, state *tfprotov6.DynamicValue) *tfprotov6.Rea
 	return answer
 }
 
+// data reads a data source, and returns its attributes.
+func (d *driver) data(name string, given attributes) map[string]tftypes.Value {
+	d.t.Helper()
+	schema := d.schema.DataSourceSchemas[name]
+	answer, err := d.server.ReadDataSource(context.Background(), &tfprotov6.ReadDataSourceRequest{
+		TypeName: name, Config: d.object(schema, given),
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.ok(answer.Diagnostics)
+	found, err := answer.State.Unmarshal(schema.ValueType())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return values.Attributes(found)
+}
+
 func (d *driver) importState(name, id string) *tfprotov6.ImportResourceStateResponse {
 	d.t.Helper()
 	answer, err := d.server.ImportResourceState(context.Background(), &tfprotov6.ImportResourceStateRequest{

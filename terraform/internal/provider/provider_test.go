@@ -14,6 +14,7 @@ import (
 
 	"github.com/towline/terraform-provider-towline/internal/api"
 	"github.com/towline/terraform-provider-towline/internal/manifest"
+	"github.com/towline/terraform-provider-towline/internal/values"
 )
 
 const (
@@ -304,5 +305,35 @@ func TestMissingSettingsAreNamed(t *testing.T) {
 	}
 	if text := strings.Join(details, " "); !strings.Contains(text, "TOWLINE_URL") || !strings.Contains(text, "TOWLINE_TOKEN") {
 		t.Error(text)
+	}
+}
+
+func TestTheDataSourceOfAServiceSaysWhyItFails(t *testing.T) {
+	plane, url := newControlPlane(t)
+	d := newDriver(t, url)
+	plane.store("Service eu-1/web", `{"metadata": {"name": "web", "cluster": "eu-1"}, "spec": {"namespace": "shop"}}`)
+	plane.store("Service eu-1/bare", `{"metadata": {"name": "bare", "cluster": "eu-1"}}`)
+	problem := map[string]any{"source": "render", "reason": "NOT_FOUND", "message": "no such folder", "lasting": true}
+	plane.status = map[string]any{"state": "FAILED", "sha": nil, "message": nil, "errors": []any{problem}}
+	for _, name := range []string{"web", "bare"} {
+		found := values.Attributes(d.data(service, attributes{"name": text(name), "cluster": text("eu-1")})["status"])
+		var state string
+		if err := found["state"].As(&state); err != nil || state != "FAILED" || !found["sha"].IsNull() {
+			t.Errorf("got %v (%v)", found, err)
+		}
+		var problems []tftypes.Value
+		if err := found["errors"].As(&problems); err != nil || len(problems) != 1 {
+			t.Fatalf("got %v (%v)", problems, err)
+		}
+		var reason string
+		var lasting bool
+		inner := values.Attributes(problems[0])
+		if inner["reason"].As(&reason) != nil || inner["lasting"].As(&lasting) != nil || reason != "NOT_FOUND" || !lasting {
+			t.Errorf("got %v", inner)
+		}
+	}
+	plane.store("Cluster eu-1", `{"metadata": {"name": "eu-1"}}`)
+	if _, exists := d.data(cluster, attributes{"name": text("eu-1")})["status"]; exists {
+		t.Error("only services have a status")
 	}
 }
