@@ -314,6 +314,7 @@ def test_a_lifted_hold_and_cleared_digests_let_it_in_again() -> None:
         (Rollout(pause_seconds=-1), "pauseSeconds"),
         (Rollout(silent_deadline_seconds=30 * 86_400 + 1), "silentDeadlineSeconds"),
         (Rollout(max_silent_percent=101), "maxSilentPercent"),
+        (Rollout(max_silent_percent=-1), "maxSilentPercent"),
         (Rollout(Strategy.CANARY, canaries=("c",) * 1_001), "canaries"),
         (Rollout(Strategy.WAVES, groups=("g",) * 1_001), "groups"),
     ],
@@ -359,6 +360,25 @@ def test_a_cluster_of_several_groups_goes_with_the_first_one() -> None:
 def test_a_stage_without_services_has_no_wave() -> None:
     for rollout in (Rollout(), Rollout(Strategy.CANARY, canaries=("x",))):
         assert plan_waves(rollout, []) == ()
+
+
+def test_only_named_canaries_that_are_missing_leave_an_empty_wave() -> None:
+    """A group without a cluster in the stage does not hold the others up."""
+    groups = Rollout(Strategy.WAVES, groups=("eu", "us"))
+    assert plan_waves(groups, members(1, ("us",))) == (("prod-0",),)
+    everybody = Rollout(Strategy.CANARY, canary_count=5)
+    assert plan_waves(everybody, members(2)) == (("prod-0", "prod-1"),)
+    missing = Rollout(Strategy.CANARY, canaries=("lab",))
+    assert plan_waves(missing, members(1)) == ((), ("prod-0",))
+
+
+def test_a_group_gets_as_many_services_as_it_may() -> None:
+    rollout = Rollout(max_per_group=2, groups=("a",))
+    group_of = {one.service: "a" for one in members(3)}
+    state = RolloutState(plan_waves(rollout, members(3)), {}, group_of=group_of)
+    batch = next_batch(rollout, state, START)
+    assert batch.services == ("prod-0", "prod-1")
+    assert batch.reason == "0 of 3 services are healthy", "one wave has no number"
 
 
 def test_a_pause_between_waves_ends_at_its_second() -> None:
