@@ -28,7 +28,7 @@ from core import __version__
 from core.errors import Conflict, TowlineError
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.logs import redact
-from towline.installation import run_checks
+from towline.installation.tasks import run_checks
 from towline.settings import ServeSettings
 
 MAX_LINES = 5000

@@ -7,6 +7,7 @@ holds.
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/|/generated(_i
 pytestmark = pytest.mark.xdist_group("shape")
 
 FILE_LINES = 800
+FOLDER_MODULES = 25
 FUNCTION_LINES = 80
 MEDIAN_FILE_LINES = 150
 MEDIAN_FUNCTION_LINES = 9
@@ -126,6 +128,12 @@ def test_most_functions_and_files_are_small() -> None:
     assert median(lines) <= MEDIAN_FUNCTION_LINES
     assert quantiles(lines, n=10)[-1] <= LONG_FUNCTION_LINES
     assert median(files) <= MEDIAN_FILE_LINES
+
+
+def test_no_folder_holds_more_modules_than_a_reader_surveys() -> None:
+    """25 at most, without `__init__`."""
+    counts = Counter(path.parent for path in modules(*PACKAGES) if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in counts.items() if count > FOLDER_MODULES} == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -11,7 +11,7 @@ from core.zstd import zstd
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
 from tests.integration.serve.waiting import until
-from towline.installation import CheckHealth, run_checks
+from towline.installation.tasks import CheckHealth, run_checks
 
 HASHED = (
     *("kind", "number", "at", "actor", "actorId", "tokenId", "source", "action", "verdict"),

@@ -24,7 +24,7 @@ from towline.certificate_authority import (
     check_certificate,
 )
 from towline.demo.ports import free_ports
-from towline.installation import CheckHealth, run_checks
+from towline.installation.tasks import CheckHealth, run_checks
 from towline.serve.listeners import server_certificate
 from towline.settings import ServeSettings, TlsSettings
 

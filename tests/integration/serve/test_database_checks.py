@@ -11,10 +11,10 @@ from core.runtime.clock import Clock
 from tests import migrated
 from tests.fakes.clock import START, FakeClock
 from tests.servers.postgres import Postgres
-from towline.check_result import CheckHealth, CheckResult
 from towline.cli.program import app
 from towline.demo.ports import free_ports
-from towline.installation import run_database_checks
+from towline.installation.check_result import CheckHealth, CheckResult
+from towline.installation.tasks import run_database_checks
 from towline.settings import ServeSettings
 
 OK, WARNING, FAILED = CheckHealth.OK, CheckHealth.WARNING, CheckHealth.FAILED

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from towline.check_result import CheckHealth
-from towline.database_checks import judge_connections, judge_room, judge_skew
+from towline.installation.check_result import CheckHealth
+from towline.installation.database_checks import judge_connections, judge_room, judge_skew
 
 GIB = 1 << 30
 

@@ -47,7 +47,7 @@ def doctor(
       towline admin doctor --data /var/lib/towline
       towline admin doctor --database --config /etc/towline/towline.toml
     """
-    installation = load("towline.installation")
+    installation = load("towline.installation.tasks")
     run = installation.run_database_checks if database else installation.run_checks
     results = run(_settings(config, data))
     show(
@@ -68,7 +68,7 @@ def migrate(config: Config = None, data: Data = None) -> None:
     Example:
       towline admin migrate --data /var/lib/towline
     """
-    old, new = load("towline.installation").migrate_store(_settings(config, data))
+    old, new = load("towline.installation.tasks").migrate_store(_settings(config, data))
     say(f"schema {new}" if old == new else f"schema {old or 'none'} → {new}")
 
 
@@ -153,7 +153,7 @@ def create_token(
     Example:
       towline admin create-token admin --data /var/lib/towline > token
     """
-    print(load("towline.installation").create_token(_settings(config, data), email, name))
+    print(load("towline.installation.tasks").create_token(_settings(config, data), email, name))
 
 
 @app.command("signing-key")
@@ -164,7 +164,7 @@ def signing_key(config: Config = None, data: Data = None) -> None:
     Example:
       towline admin signing-key --data /var/lib/towline > signing.pem
     """
-    print(load("towline.installation").signing_key(_settings(config, data)), end="")
+    print(load("towline.installation.tasks").signing_key(_settings(config, data)), end="")
 
 
 @app.command("rotate-signing-key")
@@ -178,7 +178,7 @@ def rotate_signing_key(config: Config = None, data: Data = None) -> None:
     Example:
       towline admin rotate-signing-key --data /var/lib/towline
     """
-    rotate = load("towline.installation").rotate_signing_key
+    rotate = load("towline.installation.tasks").rotate_signing_key
     old, new, chain = rotate(_settings(config, data))
     say(f"replaced {old}\n    with {new}\nkeep {chain} beside the key; restart the control plane")
     print(new)

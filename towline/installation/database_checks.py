@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.platform.store.engine import READ_ONLY
 from core.runtime.clock import Clock
-from towline.check_result import CheckHealth, CheckResult
+from towline.installation.check_result import CheckHealth, CheckResult
 
 _MIN_FREE_BYTES = 1 << 30
 _CONNECTIONS_OF_REPLICA = 20

@@ -26,8 +26,8 @@ from core.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
 from gitcache.settings import GitCacheSettings
 from towline.certificate_authority import certificate_expiry
-from towline.check_result import CheckHealth, CheckResult
-from towline.database_checks import check_database
+from towline.installation.check_result import CheckHealth, CheckResult
+from towline.installation.database_checks import check_database
 from towline.settings import ServeSettings
 
 _MIN_FREE_BYTES = 1 << 30
