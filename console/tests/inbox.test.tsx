@@ -14,7 +14,7 @@ type Inbox = InboxQuery["inbox"];
 const cluster = { id: "c", handle: "prod", pingedAt: null };
 const failed: Inbox["failedServices"][number] = {
   id: "s", name: "web", namespace: "web", status: "FAILED", sha: "abcdef0123", message: null, paused: false, waiting: false, commitsBehind: null,
-  drifted: 0, updatedAt: "2026-11-22T10:00:00Z", observedAt: null, cluster, errors: [{ source: "render", message: "no such folder", reason: "", lasting: false }],
+  drifted: 0, updatedAt: "2026-11-22T10:00:00Z", observedAt: null, cluster, errors: [{ source: "render", message: "no such folder" }],
 };
 const request: Inbox["accessRequests"][number] = {
   id: "r", scope: "installation", place: "installation", minutes: 30, reason: "incident", state: "PENDING", decidedBy: "",

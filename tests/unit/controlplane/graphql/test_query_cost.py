@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 import pytest
-from graphql import parse
+from graphql import DocumentNode, FragmentDefinitionNode, OperationDefinitionNode, parse
 
 from controlplane.api.schema import schema
 from controlplane.platform.graphql.limits import (
@@ -18,6 +18,8 @@ from towline.cli.generate import MODULE, ROOT
 from towline.cli.services.generated import SERVICE_ROWS
 from towline.operations import LARGE_PAGE, PAGE, GraphQLDocument
 
+MAX_CONSOLE_PAGE = 1_000
+CONSOLE_PAGES = {"PipelineRows": 50}
 NODES = "edges { node { id components { id name } } }"
 
 
@@ -90,6 +92,27 @@ def test_cli_queries_stay_within_the_cost_limit() -> None:
     for document in documents:
         assert cost(document, first=PAGE) <= MAX_COST, document
     assert cost(SERVICE_ROWS, first=LARGE_PAGE) <= MAX_COST
+
+
+def test_lists_of_the_console_stay_within_the_cost_limit() -> None:
+    """With all the rows that a sorted list requests: `MAX_PAGE`, or `maxPage` of a list."""
+    sources = [path.read_text() for path in (ROOT / "console/src").rglob("*.graphql")]
+    definitions = [node for source in sources for node in parse(source).definitions]
+    fragments = [node for node in definitions if isinstance(node, FragmentDefinitionNode)]
+    lists = [
+        node
+        for node in definitions
+        if isinstance(node, OperationDefinitionNode)
+        and "first"
+        in {variable.variable.name.value for variable in node.variable_definitions or ()}
+    ]
+    assert len(lists) > 5
+    for operation in lists:
+        document = DocumentNode(definitions=(operation, *fragments))
+        name = operation.name.value if operation.name else ""
+        rows = {"first": CONSOLE_PAGES.get(name, MAX_CONSOLE_PAGE)}
+        total = OperationCost(schema._schema, document, operation, rows).total()
+        assert total <= MAX_COST, name
 
 
 def test_looking_at_the_schema_is_seen_anywhere() -> None:
