@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "d9f4879b4540f61c599568e9b08949a49f72c47f"
+COMMIT = "7780ee41385a1b792a63f830fc2d04e6f44911fa"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
