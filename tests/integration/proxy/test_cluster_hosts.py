@@ -83,6 +83,7 @@ async def test_every_path_of_the_host_is_that_of_the_cluster(
     for path in paths:
         assert (await user.ask(get(host, path)))[::2] == (200, b"ok")
     assert [head.split(b" ")[1].decode() for head in recorder.heads] == paths
+    await eventually(lambda: len(stack.installation.closed_rows) == len(paths))
     assert {row.handle for row in stack.installation.closed_rows} == {"dev"}
 
 

@@ -35,6 +35,7 @@ async def test_head_is_rebuilt(stack: Stack, recorder: RecordingUpstream, user: 
     ]
     status, _, body = await user.ask(request(b"GET", b"/api/v1/pods?limit=1", *dropped))
     assert (status, body) == (200, b"ok")
+    await eventually(lambda: stack.installation.closed_rows)
     row = stack.installation.closed_rows[0]
     assert recorder.heads == [
         b"GET /api/v1/pods?limit=1 HTTP/1.1\r\n"
@@ -127,6 +128,7 @@ async def test_impersonation_with_the_right_to_it(
     (head,) = recorder.heads
     assert b"Impersonate-User: bob\r\nImpersonate-Group: a\r\nImpersonate-Group: b\r\n" in head
     assert head.lower().count(b"impersonate-") == 3
+    await eventually(lambda: stack.installation.closed_rows)
     row = stack.installation.closed_rows[0]
     assert row.identity is not None
     assert (row.identity.name, row.acting_as) == ("root", "bob")
@@ -366,12 +368,11 @@ async def test_application_and_websocket_on_the_same_port(
 
 async def test_rows_are_kept_for_all(stack: Stack, recorder: RecordingUpstream, user: User) -> None:
     """Reads, writes and refusals each leave one row with status and bytes."""
-    await user.ask(request())
     post = request(b"POST", b"/api/v1/namespaces/a/pods", b"Content-Length: 3", body=b"abc")
-    await user.ask(post)
-    await user.ask(request(token=b"nobody"))
     rows = stack.installation.closed_rows
-    await eventually(lambda: len(rows) == 3)
+    for count, asked in enumerate((request(), post, request(token=b"nobody")), 1):
+        await user.ask(asked)
+        await eventually(lambda count=count: len(rows) == count)
     assert [(row.status, row.bytes_in) for row in rows] == [(200, 0), (200, 3), (401, 0)]
     assert [str(row.attributes) for row in rows] == ["list pods", "create pods a", "list pods"]
     assert len(stack.installation.opened_rows) == 1

@@ -206,6 +206,7 @@ async def test_only_allowed_users_are_impersonated(
     stack.installation.impersonation["ann"] = rule
     fields = (b"Impersonate-User: bob", b"Impersonate-Group: qa")
     assert (await user.ask(request(b"GET", b"/api", *fields)))[0] == 200
+    await eventually(lambda: stack.installation.closed_rows)
     status, _, body = await user.ask(request(b"GET", b"/api", b"Impersonate-User: root"))
     assert (status, b'may not act as user \\"root\\"' in body) == (403, True)
     allowed, refused = stack.installation.closed_rows

@@ -37,8 +37,10 @@ def program() -> str | None:
 def provider() -> Path:
     """A build of the provider; the cache of Go makes a second one quick."""
     binary = MODULE.parent / "dist" / "terraform" / "terraform-provider-towline"
-    subprocess.run([find_go(), "build", "-o", binary, "."], cwd=MODULE, check=True)
-    return binary
+    # Other processes use the same file: they must never see a part of it.
+    built = binary.with_name(f"{binary.name}.{os.getpid()}")
+    subprocess.run([find_go(), "build", "-o", built, "."], cwd=MODULE, check=True)
+    return built.replace(binary)
 
 
 class TerraformError(Exception):

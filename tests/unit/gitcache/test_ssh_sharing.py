@@ -38,7 +38,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def shared(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedSshConnections]:
     """Not opened yet; its sockets are to lie in a folder of the test's own, with a short path."""
-    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield SharedSshConnections(clock, "ssh")
 
