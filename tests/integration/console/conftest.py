@@ -110,7 +110,7 @@ def set_up(page: Page, url: str, data: Path) -> None:
 
 
 @dataclass
-class Desk:
+class BrowserTab:
     """Browser tab of a user; records errors of the page."""
 
     stage: DemoEnvironment
@@ -195,7 +195,7 @@ def signed_in(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserCont
 
 
 @pytest.fixture
-def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[Desk]:
+def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[BrowserTab]:
     """Browser tab without a session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
@@ -204,15 +204,15 @@ def stranger(chromium: Browser, stage: DemoEnvironment) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def ada(signed_in: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
+def ada(signed_in: BrowserContext, stage: DemoEnvironment) -> Iterator[BrowserTab]:
     """Browser tab of the administrator."""
     yield from _watched(signed_in, stage)
 
 
-def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[Desk]:
+def _watched(context: BrowserContext, stage: DemoEnvironment) -> Iterator[BrowserTab]:
     """Yields a tab and then checks that the page had no errors and no policy violations."""
-    desk = Desk(stage, context.new_page())
-    desk.listen()
-    yield desk
-    desk.page.close()
-    assert desk.complaints == []
+    tab = BrowserTab(stage, context.new_page())
+    tab.listen()
+    yield tab
+    tab.page.close()
+    assert tab.complaints == []

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from core.json_object import JsonObject
 from tests.fakes.metrics_server import metrics_server
-from tests.integration.console.conftest import Desk, commit, viewer
+from tests.integration.console.conftest import BrowserTab, commit, viewer
 from tests.integration.console.keys import Keys
 from towline.demo.environment import DemoCluster, wait_until
 from towline.demo.steps import NAMESPACE, DemoSteps
@@ -145,7 +145,7 @@ def _web(story: DemoSteps) -> str:
     return next(one["id"] for one in found["components"] if one["kind"] == "Deployment")
 
 
-def test_a_scaled_field_of_git_is_announced_and_reverted(ada: Desk, story: DemoSteps) -> None:
+def test_a_scaled_field_of_git_is_announced_and_reverted(ada: BrowserTab, story: DemoSteps) -> None:
     """The dialog shows the dry run, and says that self-heal reverts the change; it does."""
     page = ada.go(f"/objects/{_web(story)}")
     dialog = _act(page, "Scale Deployment")
@@ -157,7 +157,7 @@ def test_a_scaled_field_of_git_is_announced_and_reverted(ada: Desk, story: DemoS
     story.wait_replicas("dev", 1)
 
 
-def test_a_restart_stays(ada: Desk, story: DemoSteps) -> None:
+def test_a_restart_stays(ada: BrowserTab, story: DemoSteps) -> None:
     """A restart changes a field that Git does not set, so the agent leaves it. Keyboard only."""
     page = ada.go(f"/objects/{_web(story)}")
     keys = Keys(page)
@@ -173,7 +173,7 @@ def test_a_restart_stays(ada: Desk, story: DemoSteps) -> None:
     story.wait_healthy("dev")
 
 
-def test_selected_pods_are_deleted_with_a_result_each(ada: Desk, story: DemoSteps) -> None:
+def test_selected_pods_are_deleted_with_a_result_each(ada: BrowserTab, story: DemoSteps) -> None:
     """The keys j and x select a row; the dialog stays while the Pod disappears below it."""
     # An earlier restart may still replace the Pod.
     wait_until("one Pod in dev", lambda: len(_pods(story)) == 1, 60)
@@ -192,7 +192,7 @@ def test_selected_pods_are_deleted_with_a_result_each(ada: Desk, story: DemoStep
     story.wait_healthy("dev")
 
 
-def test_a_cron_job_runs_now_and_is_suspended(ada: Desk, workshop: Workshop) -> None:
+def test_a_cron_job_runs_now_and_is_suspended(ada: BrowserTab, workshop: Workshop) -> None:
     page = ada.go(f"/objects/{workshop.objects['CronJob']}")
     dialog = _act(page, "Run CronJob now")
     expect(dialog).to_contain_text("kubectl --context towline-dev -n atelier create job")
@@ -206,7 +206,7 @@ def test_a_cron_job_runs_now_and_is_suspended(ada: Desk, workshop: Workshop) -> 
     assert workshop.read("cronjob", "report")["spec"]["suspend"] is False
 
 
-def test_a_rollout_is_promoted_and_aborted(ada: Desk, workshop: Workshop) -> None:
+def test_a_rollout_is_promoted_and_aborted(ada: BrowserTab, workshop: Workshop) -> None:
     """The first promotion ends the pause and keeps the step; the next one skips the step."""
     page = ada.go(f"/objects/{workshop.objects['Rollout']}")
     patch = ["patch", "rollout", "canary", "-n", WORKSHOP, "--subresource=status"]
@@ -222,7 +222,7 @@ def test_a_rollout_is_promoted_and_aborted(ada: Desk, workshop: Workshop) -> Non
     assert workshop.read("rollout", "canary")["status"]["abort"] is False
 
 
-def test_actions_name_the_missing_permission(stranger: Desk, story: DemoSteps) -> None:
+def test_actions_name_the_missing_permission(stranger: BrowserTab, story: DemoSteps) -> None:
     """A viewer sees the actions, disabled with the reason."""
     token = viewer(story, "spectator")
     stranger.page.set_extra_http_headers({"Authorization": f"Bearer {token}"})
@@ -233,7 +233,7 @@ def test_actions_name_the_missing_permission(stranger: Desk, story: DemoSteps) -
     expect(restart).to_contain_text(re.compile("permission|may not|role", re.IGNORECASE))
 
 
-def test_services_are_suspended_and_resumed_together(ada: Desk, story: DemoSteps) -> None:
+def test_services_are_suspended_and_resumed_together(ada: BrowserTab, story: DemoSteps) -> None:
     """Sorts, selects with the keyboard, plans, and shows a result for each service."""
     page = ada.go("/services?q=shop&order=cluster")
     services = page.get_by_role("region", name="Services")
@@ -250,7 +250,7 @@ def test_services_are_suspended_and_resumed_together(ada: Desk, story: DemoSteps
     story.wait_healthy("dev")
 
 
-def test_a_list_is_narrowed_by_conditions_and_exported(ada: Desk, story: DemoSteps) -> None:
+def test_a_list_is_narrowed_by_conditions_and_exported(ada: BrowserTab, story: DemoSteps) -> None:
     page = ada.go("/services")
     page.get_by_label("Filter services").fill("shop cluster:dev colour:red")
     expect(page.get_by_text("Unknown condition colour")).to_be_visible()
@@ -271,7 +271,7 @@ def test_a_list_is_narrowed_by_conditions_and_exported(ada: Desk, story: DemoSte
     check_shared_view(ada, story)
 
 
-def check_shared_view(ada: Desk, story: DemoSteps) -> None:
+def check_shared_view(ada: BrowserTab, story: DemoSteps) -> None:
     """A view is shared with everybody, and its link opens the list."""
     page = ada.go("/views")
     page.get_by_role("link", name="Shop in dev").click()
@@ -288,7 +288,7 @@ def check_shared_view(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_the_overview_has_the_state_of_the_workloads(
-    ada: Desk, story: DemoSteps, tmp_path: Path
+    ada: BrowserTab, story: DemoSteps, tmp_path: Path
 ) -> None:
     story.wait_healthy("dev")
     page = ada.go(f"/services/{story.services['dev']}")
@@ -302,7 +302,7 @@ def test_the_overview_has_the_state_of_the_workloads(
     expect(page.get_by_role("region", name="Images")).to_contain_text("registry.example.org/shop")
 
 
-def test_two_deployments_are_compared(ada: Desk, story: DemoSteps) -> None:
+def test_two_deployments_are_compared(ada: BrowserTab, story: DemoSteps) -> None:
     files: dict[str, str | bytes | None] = {
         "dev/extra.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n"
     }
@@ -379,7 +379,7 @@ def settings(story: DemoSteps) -> Iterator[SettingsService]:
     )
 
 
-def test_one_object_of_a_service_is_synced(ada: Desk, settings: SettingsService) -> None:
+def test_one_object_of_a_service_is_synced(ada: BrowserTab, settings: SettingsService) -> None:
     """The other drifted object stays as it is; the result is in the history, not a deployment."""
     id, name = settings.id, settings.name
     for key in ("near", "far"):
@@ -400,7 +400,7 @@ def test_one_object_of_a_service_is_synced(ada: Desk, settings: SettingsService)
     expect(ada.page.get_by_role("region", name="Deployments").get_by_role("row")).to_have_count(2)
 
 
-def test_one_object_is_edited_and_deleted(ada: Desk, settings: SettingsService) -> None:
+def test_one_object_is_edited_and_deleted(ada: BrowserTab, settings: SettingsService) -> None:
     """The API server takes the edit of the version that was shown, and deletes what was named."""
     page = ada.go(f"/objects/{settings.component('near')}")
     page.get_by_role("button", name="Actions").click()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.integration.console.conftest import Desk, commit
+from tests.integration.console.conftest import BrowserTab, commit
 from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
@@ -49,7 +49,7 @@ def _run(dialog: Locator, title: str) -> None:
 
 
 def test_a_folder_is_followed_approved_and_explained(
-    ada: Desk, story: DemoSteps, account: str
+    ada: BrowserTab, story: DemoSteps, account: str
 ) -> None:
     """From the form to the plan, its approval, a commit with a problem, and the end."""
     commit(story, {"installation/groups.yaml": _GROUP}, "Add a team")
@@ -98,7 +98,7 @@ def test_a_folder_is_followed_approved_and_explained(
     assert "release-team" in [group["node"]["name"] for group in groups]
 
 
-def test_a_cluster_shows_the_settings_of_its_agent(ada: Desk, story: DemoSteps) -> None:
+def test_a_cluster_shows_the_settings_of_its_agent(ada: BrowserTab, story: DemoSteps) -> None:
     ask = story.stage.ask
     made = []
     for name in ("all-agents", "more-agents"):

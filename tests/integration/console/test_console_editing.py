@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
+from tests.integration.console.conftest import EMAIL, PASSWORD, BrowserTab, commit, viewer
 from tests.integration.console.furnished import furnish
 from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
@@ -30,7 +30,7 @@ _JOB = {
 }
 
 
-def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps) -> None:
+def test_a_secret_is_sealed_rotated_and_never_shown(ada: BrowserTab, story: DemoSteps) -> None:
     """The page never shows the value, and follows the rotation live."""
     made = furnish(story)
     page = ada.go("/secrets")
@@ -58,7 +58,9 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: DemoSteps)
     story.stage.ask("mutation ($s: ID!) { deleteSecret(id: $s) { id } }", s=made.secret)
 
 
-def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: DemoSteps) -> None:
+def test_values_say_where_they_come_from_and_whom_they_reach(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """The page shows a graph and tables, and validates edits before saving. Keyboard only."""
     furnish(story)
     page = ada.go(f"/services/{story.services['prod']}?tab=values")
@@ -78,7 +80,7 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: D
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
-def test_services_that_need_each_other_are_one_graph(ada: Desk, story: DemoSteps) -> None:
+def test_services_that_need_each_other_are_one_graph(ada: BrowserTab, story: DemoSteps) -> None:
     """The graph and its text lead along the edges, to each service. Keyboard only."""
     furnish(story)
     page = ada.go("/services")
@@ -136,7 +138,7 @@ def _have_measured(story: DemoSteps, values: tuple[float, ...]) -> None:
 
 
 def test_a_stage_has_a_workflow_and_a_gate_its_figures(
-    ada: Desk, story: DemoSteps, worked: None
+    ada: BrowserTab, story: DemoSteps, worked: None
 ) -> None:
     """The board links to the workflow with its steps, job log and decision; a metric shows earlier
     measurements."""
@@ -166,7 +168,7 @@ def test_a_stage_has_a_workflow_and_a_gate_its_figures(
     expect(chart).to_have_accessible_name(re.compile("Latest: 1.4"))
 
 
-def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> None:
+def test_a_role_is_written_given_and_explained(ada: BrowserTab, story: DemoSteps) -> None:
     """An administrator creates and grants a role, and the access check names it."""
     story.stage.ask(
         'mutation { upsertUser(attributes: {email: "kim@example.org", name: "Kim"}) { id } }'
@@ -192,7 +194,7 @@ def test_a_role_is_written_given_and_explained(ada: Desk, story: DemoSteps) -> N
 
 
 def test_access_is_asked_for_given_and_taken_back(
-    ada: Desk, stranger: Desk, story: DemoSteps
+    ada: BrowserTab, stranger: BrowserTab, story: DemoSteps
 ) -> None:
     """A user requests access to one cluster, and sees the decision of another user live."""
     asking = stranger.page
@@ -219,7 +221,9 @@ def test_access_is_asked_for_given_and_taken_back(
     expect(given).to_contain_text("Revoked")
 
 
-def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: DemoSteps) -> None:
+def test_a_context_keeps_its_secrets_and_differs_by_place(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """Editing values keeps the secrets, and a cluster can override a value."""
     page = ada.go("/contexts?edit=*")
     page.get_by_role("textbox", name="Name", exact=True).fill("limits")
@@ -254,7 +258,7 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Demo
 
 
 def test_a_repository_is_connected_changed_and_removed(
-    ada: Desk, stranger: Desk, story: DemoSteps
+    ada: BrowserTab, stranger: BrowserTab, story: DemoSteps
 ) -> None:
     """The token can be replaced, and a viewer gets an error for a fetch."""
     url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
@@ -280,7 +284,7 @@ def test_a_repository_is_connected_changed_and_removed(
     expect(row).to_be_hidden()
 
 
-def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
+def test_delivery_is_counted_over_a_window(ada: BrowserTab, story: DemoSteps) -> None:
     """The page shows the DORA metrics, the URL keeps the time range, and the bar of a day lists its
     deployments."""
     page = ada.go("/reports")
@@ -299,7 +303,7 @@ def test_delivery_is_counted_over_a_window(ada: Desk, story: DemoSteps) -> None:
 
 
 def test_delivery_is_divided_by_a_label_down_to_its_deployments(
-    ada: Desk, story: DemoSteps
+    ada: BrowserTab, story: DemoSteps
 ) -> None:
     """A value filters the page, so that the overview lists the deployments of this team."""
     dev = story.stage.members["dev"].id
@@ -317,7 +321,7 @@ def test_delivery_is_divided_by_a_label_down_to_its_deployments(
     story.stage.ask(tag, id=dev, a={"tags": []})
 
 
-def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> None:
+def test_every_field_has_a_commit_or_a_person(ada: BrowserTab, story: DemoSteps) -> None:
     """Field owners can be filtered by part of a field's path."""
     known = story.stage.ask(
         "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }",
@@ -331,7 +335,7 @@ def test_every_field_has_a_commit_or_a_person(ada: Desk, story: DemoSteps) -> No
     expect(fields).to_contain_text("Towline Demo")
 
 
-def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
+def test_drift_has_the_name_of_who_did_it(ada: BrowserTab, story: DemoSteps) -> None:
     """A change through the Kubernetes proxy appears with its user. Keyboard only."""
     page = ada.go(f"/services/{story.services['dev']}?tab=objects")
     path = f"/k8s/clusters/dev/api/v1/namespaces/{NAMESPACE}/configmaps/settings"
@@ -345,7 +349,9 @@ def test_drift_has_the_name_of_who_did_it(ada: Desk, story: DemoSteps) -> None:
     expect(strangers).to_contain_text(EMAIL)
 
 
-def test_the_help_dialog_lists_shortcuts_that_open_their_pages(ada: Desk, story: DemoSteps) -> None:
+def test_the_help_dialog_lists_shortcuts_that_open_their_pages(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """`?` lists the shortcut of every page, each shortcut opens its page, and Back works."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -361,7 +367,7 @@ def test_the_help_dialog_lists_shortcuts_that_open_their_pages(ada: Desk, story:
     expect(page.get_by_role("heading", name="Contexts", level=1)).to_be_visible()
 
 
-def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> None:
+def test_services_are_walked_by_keys_alone(stranger: BrowserTab, story: DemoSteps) -> None:
     """Signs in, filters, opens a past time, a service, its history, an object and a shell."""
     page = stranger.go("/")
     keys = Keys(page)
@@ -401,7 +407,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: DemoSteps) -> 
     expect(page.locator(".xterm")).to_contain_text("by-hand")
 
 
-def test_changes_are_walked_by_keys_alone(ada: Desk, story: DemoSteps) -> None:
+def test_changes_are_walked_by_keys_alone(ada: BrowserTab, story: DemoSteps) -> None:
     """Approves a release, edits a pipeline, creates a secret and a role, registers a cluster."""
     page = ada.go("/")
     keys = Keys(page)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
+from tests.integration.console.conftest import EMAIL, PASSWORD, BrowserTab, commit, viewer
 from tests.integration.console.keys import Keys, button
 from towline.demo.environment import DemoEnvironment
 from towline.demo.sample import shop
@@ -33,7 +33,7 @@ def chosen(page: Page, label: str) -> Locator:
     return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
 
 
-def test_signing_in_returns_to_the_requested_page(stranger: Desk, story: DemoSteps) -> None:
+def test_signing_in_returns_to_the_requested_page(stranger: BrowserTab, story: DemoSteps) -> None:
     page = stranger.go("/pipelines?tab=board")
     stranger.sign_in(password="not-the-password-1")
     expect(page.get_by_role("alert")).to_contain_text("Wrong e-mail or password")
@@ -42,7 +42,9 @@ def test_signing_in_returns_to_the_requested_page(stranger: Desk, story: DemoSte
     expect(page).to_have_url(re.compile(r"/pipelines\?tab=board$"))
 
 
-def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: DemoSteps) -> None:
+def test_an_expired_session_loses_nothing_that_was_typed(
+    stranger: BrowserTab, story: DemoSteps
+) -> None:
     page = stranger.go("/services/new")
     stranger.sign_in()
     field(page, "Name").fill("half-written")
@@ -59,7 +61,9 @@ def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: 
     expect(field(page, "Name")).to_have_value("half-written")
 
 
-def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: DemoSteps) -> None:
+def test_the_fleet_shows_what_goes_wrong_without_being_asked(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """A commit that fails to render appears with its reason, and disappears after the fix. The link
     leads to the cause. Keyboard only."""
     page = ada.go("/")
@@ -78,7 +82,7 @@ def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: D
     expect(wrong).to_contain_text("none")
 
 
-def test_filters_stand_in_the_address(ada: Desk, story: DemoSteps) -> None:
+def test_filters_stand_in_the_address(ada: BrowserTab, story: DemoSteps) -> None:
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("/")
@@ -87,7 +91,7 @@ def test_filters_stand_in_the_address(ada: Desk, story: DemoSteps) -> None:
     expect(page).to_have_url(re.compile(r"\?q=nothing-is-called-so$"))
 
 
-def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
+def test_the_fleet_of_a_past_moment(ada: BrowserTab, story: DemoSteps) -> None:
     """The slider shows a past time, and the page marks it as past."""
     page = ada.go("/")
     expect(page.locator(".travel .live")).to_be_visible()
@@ -101,7 +105,7 @@ def test_the_fleet_of_a_past_moment(ada: Desk, story: DemoSteps) -> None:
     expect(page.locator(".travel .live")).to_be_visible()
 
 
-def test_from_the_palette_to_a_live_object(ada: Desk, story: DemoSteps) -> None:
+def test_from_the_palette_to_a_live_object(ada: BrowserTab, story: DemoSteps) -> None:
     """The command palette opens a service; its tree leads to an object and its YAML."""
     page = ada.go("/")
     page.get_by_role("heading", name="Fleet").wait_for()
@@ -138,7 +142,7 @@ def recorded(story: DemoSteps) -> None:
     )
 
 
-def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -> None:
+def test_logs_of_pods_and_a_shell(ada: BrowserTab, story: DemoSteps, recorded: None) -> None:
     """Logs can be searched; a shell works through the Kubernetes proxy and is replayed."""
     page = ada.go(f"/services/{story.services['dev']}?tab=logs")
     lines = page.get_by_role("region", name="Log lines")
@@ -162,7 +166,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: DemoSteps, recorded: None) -
     expect(page.locator(".xterm")).to_contain_text("hello")
 
 
-def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -> None:
+def test_the_audit_trail_is_filtered_and_exported(ada: BrowserTab, story: DemoSteps) -> None:
     """The URL keeps the filters, and the exported file matches them."""
     page = ada.go("/audit?kind=SIGN_IN")
     page.get_by_label("Actor").fill(EMAIL)
@@ -178,7 +182,7 @@ def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: DemoSteps) -
     expect(page.get_by_label("Actor")).to_have_value("")
 
 
-def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> None:
+def test_a_release_is_approved_and_goes_live(ada: BrowserTab, story: DemoSteps) -> None:
     """The dialog shows the digests to approve, and the board updates live. Keyboard only."""
     page = ada.go("/pipelines")
     keys = Keys(page)
@@ -196,7 +200,9 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: DemoSteps) -> Non
     expect(prod.get_by_text("Healthy").first).to_be_visible()
 
 
-def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: DemoSteps) -> None:
+def test_returning_to_an_earlier_state_shows_what_it_changes(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """Rolls back to an earlier revision, which pins the service, and unpins it. Keyboard only."""
     commit(story, shop("1.7"), "Release 1.7")
     service = story.services["dev"]
@@ -215,7 +221,7 @@ def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: D
     expect(page.get_by_text("new commits are ignored")).to_be_hidden()
 
 
-def test_the_preview_renders_another_branch(ada: Desk, story: DemoSteps) -> None:
+def test_the_preview_renders_another_branch(ada: BrowserTab, story: DemoSteps) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
     page = ada.go(f"/services/{story.services['dev']}?tab=preview")
     keys = Keys(page)
@@ -224,7 +230,7 @@ def test_the_preview_renders_another_branch(ada: Desk, story: DemoSteps) -> None
     expect(page.get_by_text("registry.example.org/shop:9.9").first).to_be_visible()
 
 
-def test_a_service_is_defined_and_deleted(ada: Desk, story: DemoSteps) -> None:
+def test_a_service_is_defined_and_deleted(ada: BrowserTab, story: DemoSteps) -> None:
     """Form and YAML stay in sync, and the deletion requires the name. Keyboard only."""
     page = ada.go("/services/new")
     keys = Keys(page)
@@ -262,7 +268,7 @@ def newcomer(stage: DemoEnvironment, tmp_path: Path) -> Iterator[list[subprocess
 
 
 def test_a_cluster_is_seen_to_arrive(
-    ada: Desk, story: DemoSteps, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
+    ada: BrowserTab, story: DemoSteps, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """The page shows the install command, and updates when the agent connects."""
     page = ada.go("/clusters/new")
@@ -291,7 +297,7 @@ def test_a_cluster_is_seen_to_arrive(
     expect(page.get_by_role("link", name="Open cluster")).to_be_visible(timeout=30_000)
 
 
-def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -> None:
+def test_a_pipeline_is_judged_while_it_is_written(ada: BrowserTab, story: DemoSteps) -> None:
     pipeline = story.pipeline()["id"]
     page = ada.go(f"/pipelines/{pipeline}/edit")
     save = page.get_by_role("button", name="Save")
@@ -315,7 +321,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: DemoSteps) -
     expect(save).to_be_enabled()
 
 
-def test_a_denied_sync_names_the_missing_permission(stranger: Desk, story: DemoSteps) -> None:
+def test_a_denied_sync_names_the_missing_permission(stranger: BrowserTab, story: DemoSteps) -> None:
     """A viewer gets an error for a sync that names the missing permission, and can sign out."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})
@@ -330,7 +336,7 @@ def test_a_denied_sync_names_the_missing_permission(stranger: Desk, story: DemoS
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
+def test_hostile_strings_stay_text(ada: BrowserTab, story: DemoSteps) -> None:
     """Untrusted names, subjects, messages and tags never become scripts or links."""
     hostile = "<img src=x onerror=alert(1)>javascript:alert(1)"
     commit(
@@ -375,7 +381,9 @@ def test_hostile_strings_stay_text(ada: Desk, story: DemoSteps) -> None:
         assert page.locator("a[href^='javascript' i], img[src='x'], script:not([src])").count() == 0
 
 
-def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: DemoSteps) -> None:
+def test_with_the_server_gone_the_page_stays_and_catches_up(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """The page keeps its data, shows a banner with its age, and updates after the reconnect."""
     page = ada.go("/services")
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
@@ -389,7 +397,7 @@ def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: De
     expect(page.get_by_role("link", name="shop").first).to_be_visible()
 
 
-def test_a_server_that_is_silent_is_not_shown_as_live(ada: Desk, story: DemoSteps) -> None:
+def test_a_server_that_is_silent_is_not_shown_as_live(ada: BrowserTab, story: DemoSteps) -> None:
     """A frozen process, as a network that drops packets, ends no connection."""
     page = ada.go("/")
     expect(page.get_by_text("● Live")).to_be_visible()
@@ -403,7 +411,7 @@ def test_a_server_that_is_silent_is_not_shown_as_live(ada: Desk, story: DemoStep
     expect(page.get_by_text("● Live")).to_be_visible()
 
 
-def test_a_token_and_the_way_out(stranger: Desk, story: DemoSteps) -> None:
+def test_a_token_and_the_way_out(stranger: BrowserTab, story: DemoSteps) -> None:
     page = stranger.go("/access?tab=tokens")
     stranger.sign_in(EMAIL, PASSWORD)
     field(page, "Name").fill("nightly")

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.integration.console.conftest import Desk
+from tests.integration.console.conftest import BrowserTab
 from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(180)
@@ -32,7 +32,9 @@ def component(story: DemoSteps, kind: str) -> str:
     return next(one["id"] for one in known if one["kind"] == kind)
 
 
-def test_an_object_of_ten_megabytes_is_shown_and_searched(ada: Desk, story: DemoSteps) -> None:
+def test_an_object_of_ten_megabytes_is_shown_and_searched(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     """The page renders only the visible part."""
     object_ = {
         "kind": "ConfigMap",
@@ -56,7 +58,7 @@ def test_an_object_of_ten_megabytes_is_shown_and_searched(ada: Desk, story: Demo
     assert is_quick(page)
 
 
-def test_a_log_of_a_hundred_thousand_lines_is_searched(ada: Desk, story: DemoSteps) -> None:
+def test_a_log_of_a_hundred_thousand_lines_is_searched(ada: BrowserTab, story: DemoSteps) -> None:
     """The page keeps the newest of them, renders the visible ones, and finds a word."""
     lines = (f"2026-11-21T12:00:00.{n:09}Z line {n} of many\n" for n in range(LINES))
     body = "".join(lines)
@@ -91,7 +93,7 @@ def crowded(story: DemoSteps) -> Iterator[str]:
         store.execute("DELETE FROM components WHERE id LIKE 'many-%'")
 
 
-def test_a_service_of_five_thousand_pods_is_filtered(ada: Desk, crowded: str) -> None:
+def test_a_service_of_five_thousand_pods_is_filtered(ada: BrowserTab, crowded: str) -> None:
     """The list is shortened, and the filter searches all objects."""
     page = ada.go(f"/services/{crowded}?tab=objects")
     expect(page.get_by_role("tab", name="Objects")).to_contain_text(str(PODS)[0])
@@ -103,7 +105,7 @@ def test_a_service_of_five_thousand_pods_is_filtered(ada: Desk, crowded: str) ->
     expect(page.get_by_text("1 shown")).to_be_visible()
 
 
-def test_a_topology_of_five_thousand_pods_is_drawn(ada: Desk, crowded: str) -> None:
+def test_a_topology_of_five_thousand_pods_is_drawn(ada: BrowserTab, crowded: str) -> None:
     """Alike Pods are one node; opened, only those near the window are elements."""
     page = ada.go(f"/services/{crowded}?tab=topology")
     page.get_by_role("button", name=re.compile(r"^Show 500\d objects")).click()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.integration.console.conftest import Desk
+from tests.integration.console.conftest import BrowserTab
 from towline.demo.steps import DemoSteps
 
 pytestmark = pytest.mark.timeout(240)
@@ -27,7 +27,7 @@ def _is_wider_than_window(page: Page) -> bool:
 
 @pytest.mark.parametrize("path", ["/services", "/services/{dev}?tab=history", "/audit", "/reports"])
 def test_a_page_on_paper_is_light_whole_and_without_navigation(
-    ada: Desk, story: DemoSteps, path: str
+    ada: BrowserTab, story: DemoSteps, path: str
 ) -> None:
     page = ada.go(path.format(dev=story.services["dev"]))
     expect(page.locator("main table tbody tr").first).to_be_visible()
@@ -43,7 +43,7 @@ def test_a_page_on_paper_is_light_whole_and_without_navigation(
     assert page.pdf().startswith(b"%PDF")
 
 
-def test_rows_of_a_table_are_cards_on_a_narrow_screen(ada: Desk, story: DemoSteps) -> None:
+def test_rows_of_a_table_are_cards_on_a_narrow_screen(ada: BrowserTab, story: DemoSteps) -> None:
     """Each cell has the title of its column before it, and nothing scrolls sideways."""
     page = ada.go(f"/services/{story.services['dev']}?tab=history")
     row = page.get_by_role("region", name="Deployments").get_by_role("row").nth(1)
@@ -56,7 +56,7 @@ def test_rows_of_a_table_are_cards_on_a_narrow_screen(ada: Desk, story: DemoStep
     assert page.get_by_role("region", name="Deployments").evaluate(_HAS_ROOM)
 
 
-def test_a_list_of_cards_is_sorted_by_one_field(ada: Desk, story: DemoSteps) -> None:
+def test_a_list_of_cards_is_sorted_by_one_field(ada: BrowserTab, story: DemoSteps) -> None:
     page = ada.go("/services")
     names = page.get_by_role("region", name="Services").get_by_role("link")
     expect(names.first).to_be_visible()
@@ -73,7 +73,9 @@ def test_a_list_of_cards_is_sorted_by_one_field(ada: Desk, story: DemoSteps) -> 
     assert not _is_wider_than_window(page)
 
 
-def test_the_actions_of_a_repository_fit_into_a_small_window(ada: Desk, story: DemoSteps) -> None:
+def test_the_actions_of_a_repository_fit_into_a_small_window(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     page = ada.go("/repositories")
     page.set_viewport_size({"width": 960, "height": 800})
     frame = page.get_by_role("region", name="Repositories")

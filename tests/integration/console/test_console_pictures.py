@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.integration.console.conftest import ARTEFACTS, PATIENCE, ROOT, Desk, open_setup, set_up
+from tests.integration.console.conftest import (
+    ARTEFACTS,
+    PATIENCE,
+    ROOT,
+    BrowserTab,
+    open_setup,
+    set_up,
+)
 from tests.integration.console.long_texts import TEXT, lengthen_texts
 from tests.integration.console.page_checks import (
     PAINTED,
@@ -79,7 +86,7 @@ def showroom(kubernetes: Path, chromium: Browser) -> Iterator[Showroom]:
 class Visit:
     """Visit of all screens, with the problems that it found."""
 
-    desk: Desk
+    desk: BrowserTab
     camera: Camera
     gallery: Gallery
     ids: dict[str, str]
@@ -136,7 +143,7 @@ def visit(chromium: Browser, showroom: Showroom) -> Iterator[Visit]:
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     context = chromium.new_context(locale="en-GB", timezone_id="UTC")
     context.set_default_timeout(PATIENCE)
-    desk = Desk(showroom.stage, context.new_page())
+    desk = BrowserTab(showroom.stage, context.new_page())
     desk.listen()
     hold_still(desk.page)
     gallery = Gallery(measure_fonts(desk.page))

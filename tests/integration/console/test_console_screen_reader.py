@@ -10,7 +10,7 @@ from tests.integration.console.conftest import (
     PASSWORD,
     PATIENCE,
     SCREEN,
-    Desk,
+    BrowserTab,
     commit,
     viewer,
 )
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
-def reader(ada: Desk) -> ScreenReader:
+def reader(ada: BrowserTab) -> ScreenReader:
     return ScreenReader(ada.page)
 
 
@@ -100,7 +100,7 @@ def test_a_release_is_approved(reader: ScreenReader, story: DemoSteps) -> None:
     assert reader.nameless() == []
 
 
-def test_access_is_granted(reader: ScreenReader, stranger: Desk, story: DemoSteps) -> None:
+def test_access_is_granted(reader: ScreenReader, stranger: BrowserTab, story: DemoSteps) -> None:
     token = viewer(story, "listener")
     stranger.page.set_extra_http_headers({"Authorization": f"Bearer {token}"})
     asking = ScreenReader(stranger.page)

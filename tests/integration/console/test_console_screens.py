@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import CDPSession, Page, ViewportSize, expect
 
-from tests.integration.console.conftest import ARTEFACTS, BUILT, Desk, commit
+from tests.integration.console.conftest import ARTEFACTS, BUILT, BrowserTab, commit
 from tests.integration.console.page_checks import PAINTED, is_wider_than_window, settle, violations
 from towline.demo.sample import shop
 from towline.demo.steps import DemoSteps
@@ -49,7 +49,7 @@ def _too_small(page: Page, within: str) -> list[str]:
     )
 
 
-def test_a_release_is_approved_on_a_phone(ada: Desk, story: DemoSteps) -> None:
+def test_a_release_is_approved_on_a_phone(ada: BrowserTab, story: DemoSteps) -> None:
     """The link of a notification leads to a decision with large touch targets."""
     edge = story.waiting_edge(commit(story, shop("3.0"), "Release 3.0"))
     page = ada.page
@@ -99,7 +99,7 @@ _ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
 }
 
 
-def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
+def test_overlays_are_accessible(stranger: BrowserTab, story: DemoSteps) -> None:
     """Toasts, command palette, shortcuts, confirmation and sign-in dialogs are accessible."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = stranger.go(f"/services/{story.services['dev']}?tab=settings")
@@ -120,7 +120,7 @@ def test_overlays_are_accessible(stranger: Desk, story: DemoSteps) -> None:
     assert {name: what for name, what in found.items() if what} == {}
 
 
-def test_a_change_is_undone_by_keyboard(ada: Desk, story: DemoSteps) -> None:
+def test_a_change_is_undone_by_keyboard(ada: BrowserTab, story: DemoSteps) -> None:
     """The message of a reversible change has an accessible button, and its key works."""
     page = ada.go(f"/services/{story.services['dev']}")
     page.get_by_role("button", name="Suspend").click()
@@ -136,7 +136,7 @@ def test_a_change_is_undone_by_keyboard(ada: Desk, story: DemoSteps) -> None:
     expect(page.get_by_role("button", name="Undo")).to_have_count(0)
 
 
-def test_an_action_shows_its_effect_first(ada: Desk, story: DemoSteps) -> None:
+def test_an_action_shows_its_effect_first(ada: BrowserTab, story: DemoSteps) -> None:
     """The dialog of an action is accessible on a screen and on a phone. It previews a new global
     service, shows its command, and creates it."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def test_an_action_shows_its_effect_first(ada: Desk, story: DemoSteps) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_signing_in_is_for_everybody(stranger: Desk, theme: str) -> None:
+def test_signing_in_is_for_everybody(stranger: BrowserTab, theme: str) -> None:
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     stranger.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     page = stranger.go("/")

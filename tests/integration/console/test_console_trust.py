@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.console.conftest import AXE, Desk
+from tests.integration.console.conftest import AXE, BrowserTab
 from towline.demo.environment import wait_until
 from towline.demo.steps import NAMESPACE, DemoSteps
 
@@ -80,7 +80,7 @@ def _fenced_rows(story: DemoSteps) -> list[str]:
     return [name for name in names if name in ("inside", "outside")]
 
 
-def test_a_fence_is_a_picture_and_a_list(ada: Desk, fenced: str) -> None:
+def test_a_fence_is_a_picture_and_a_list(ada: BrowserTab, fenced: str) -> None:
     """It says what each rule lets through today, what is unused, and who is refused why."""
     page = ada.go("/access?tab=fences&project=fenced")
     sources = page.get_by_role("table").nth(0)
@@ -104,7 +104,9 @@ def test_a_fence_is_a_picture_and_a_list(ada: Desk, fenced: str) -> None:
     assert violations(page) == []
 
 
-def test_the_provenance_of_a_service_is_a_list_with_marks(ada: Desk, story: DemoSteps) -> None:
+def test_the_provenance_of_a_service_is_a_list_with_marks(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     page = ada.go(f"/services/{story.services['dev']}?tab=provenance")
     links = page.get_by_role("list", name="Provenance").get_by_role("listitem")
     url = service_of(story)["repository"]["url"]

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from core.json_object import JsonObject
-from tests.integration.console.conftest import EMAIL, Desk, commit
+from tests.integration.console.conftest import EMAIL, BrowserTab, commit
 from towline.demo.environment import wait_until
 from towline.demo.sample import shop
 from towline.demo.steps import NAMESPACE, DemoSteps
@@ -17,14 +17,16 @@ from towline.demo.steps import NAMESPACE, DemoSteps
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_a_filter_without_matches_claims_no_health(ada: Desk, story: DemoSteps) -> None:
+def test_a_filter_without_matches_claims_no_health(ada: BrowserTab, story: DemoSteps) -> None:
     page = ada.go("/?q=nothing-is-called-so")
     attention = page.get_by_role("region", name=re.compile("Needs attention"))
     expect(attention).to_contain_text("No services shown")
     expect(attention).not_to_contain_text("healthy")
 
 
-def test_users_without_a_role_see_why_they_see_nothing(stranger: Desk, story: DemoSteps) -> None:
+def test_users_without_a_role_see_why_they_see_nothing(
+    stranger: BrowserTab, story: DemoSteps
+) -> None:
     ask = story.stage.ask
     account = ask('mutation { createServiceAccount(attributes: {name: "nobody"}) { id } }')
     token = ask(
@@ -39,7 +41,7 @@ def test_users_without_a_role_see_why_they_see_nothing(stranger: Desk, story: De
         expect(page.get_by_text("All shown services healthy")).to_have_count(0)
 
 
-def test_last_seen_follows_the_agent(ada: Desk, story: DemoSteps) -> None:
+def test_last_seen_follows_the_agent(ada: BrowserTab, story: DemoSteps) -> None:
     """Every page asks again, although the control plane sends no event for an agent's message."""
     service = story.services["dev"]
     found = story.stage.ask(
@@ -78,7 +80,7 @@ def _last_seen(page: Page) -> str:
     return max(age.get_attribute("datetime") or "" for age in ages.all())
 
 
-def test_a_group_in_the_palette_opens_its_role_bindings(ada: Desk, story: DemoSteps) -> None:
+def test_a_group_in_the_palette_opens_its_role_bindings(ada: BrowserTab, story: DemoSteps) -> None:
     ask = story.stage.ask
     ask('mutation { createGroup(attributes: {name: "pager"}) { id } }')
     ask(
@@ -113,7 +115,7 @@ def reported(story: DemoSteps) -> Iterator[str]:
 
 
 def test_drift_shows_the_difference_and_who_made_it(
-    ada: Desk, story: DemoSteps, reported: str
+    ada: BrowserTab, story: DemoSteps, reported: str
 ) -> None:
     """A scale by kubectl through the proxy: both replica counts, and the user of kubectl."""
     program = story.stage.kubectl_program or "kubectl"
@@ -135,7 +137,9 @@ def test_drift_shows_the_difference_and_who_made_it(
     _shows_state(ada, story.services["dev"], "DRIFTED", "Drifted", re.compile("^1 Drifted$"))
 
 
-def test_a_rolled_back_service_shows_how_far_it_is_behind(ada: Desk, story: DemoSteps) -> None:
+def test_a_rolled_back_service_shows_how_far_it_is_behind(
+    ada: BrowserTab, story: DemoSteps
+) -> None:
     service = story.services["dev"]
     for version in ("7.1", "7.2", "7.3"):
         commit(story, shop(version), f"Open {version}")
@@ -162,7 +166,9 @@ _ROLLBACK = """mutation ($id: ID!, $revision: ID!) {
   rollbackService(id: $id, revisionId: $revision) { id } }"""
 
 
-def _shows_state(ada: Desk, service: str, state: str, label: str, count: re.Pattern[str]) -> None:
+def _shows_state(
+    ada: BrowserTab, service: str, state: str, label: str, count: re.Pattern[str]
+) -> None:
     """The page of the service, the filtered list and the fleet's counts agree."""
     page = ada.go(f"/services/{service}")
     expect(page.get_by_role("heading", level=1)).to_contain_text(label)
@@ -175,7 +181,7 @@ def _shows_state(ada: Desk, service: str, state: str, label: str, count: re.Patt
     expect(counts.get_by_role("button", name=count)).to_be_visible()
 
 
-def test_a_dry_run_is_not_called_applied(ada: Desk, story: DemoSteps) -> None:
+def test_a_dry_run_is_not_called_applied(ada: BrowserTab, story: DemoSteps) -> None:
     service = story.services["dev"]
     story.stage.ask(_UPDATE, id=service, a={"dryRun": True})
     try:

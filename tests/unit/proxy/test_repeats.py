@@ -14,7 +14,7 @@ from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import find_route
 from proxy.tunnel.data_links import DataLinks
 from tests.fakes.kube_proxy import ANN
-from tests.unit.proxy.test_desk import ANN_TOKEN, PODS, Office
+from tests.unit.proxy.test_authorizer import ANN_TOKEN, PODS, AuthorizerStand
 
 HEAD = (
     b"GET /k8s/clusters/dev/api/v1/pods HTTP/1.1\r\nHost: hub\r\n"
@@ -61,19 +61,19 @@ class Stand:
     """A user who asked once, and whose next requests the hub serves."""
 
     def __init__(self) -> None:
-        self.office, self.hub = Office(), FakeHub()
+        self.authorizer_stand, self.hub = AuthorizerStand(), FakeHub()
         self.repeats = RepeatedReads(
             cast(NativeHub, self.hub),
             cast(DataLinks, AnyLink()),
-            self.office.recorder,
-            self.office.authorization,
-            self.office.clock,
+            self.authorizer_stand.recorder,
+            self.authorizer_stand.authorization,
+            self.authorizer_stand.clock,
             StreamLimits(),
         )
 
     async def begin(self) -> None:
-        await self.office.authorization.identify(ANN_TOKEN, "here")
-        await self.office.authorization.admit(ANN, "dev", PODS, [])
+        await self.authorizer_stand.authorization.identify(ANN_TOKEN, "here")
+        await self.authorizer_stand.authorization.admit(ANN, "dev", PODS, [])
         asked = LastRequest((HEAD, request()))
         self.repeats.learn(cast(UserConnection, asked))
 
@@ -83,7 +83,7 @@ class Stand:
         self.repeats.record_ends()
 
     async def after(self, seconds: float) -> None:
-        self.office.clock.advance(seconds)
+        self.authorizer_stand.clock.advance(seconds)
         await self.repeats.renew()
 
 
@@ -109,8 +109,8 @@ async def test_a_decision_in_use_is_made_again_before_it_ends(stand: Stand) -> N
     await stand.after(1.0)
     assert [head for head, _ in stand.hub.taught] == [HEAD, HEAD]
     assert stand.hub.taught[1][1] == pytest.approx(5)
-    assert stand.office.installation.asked == ["ann-token"] * 2
-    assert stand.office.installation.checked == [PODS] * 2
+    assert stand.authorizer_stand.installation.asked == ["ann-token"] * 2
+    assert stand.authorizer_stand.installation.checked == [PODS] * 2
 
 
 async def test_a_decision_that_nobody_uses_ends(stand: Stand) -> None:
@@ -134,8 +134,8 @@ async def test_a_renewed_decision_has_to_be_used_again(stand: Stand) -> None:
 async def test_a_lost_right_is_not_renewed(stand: Stand, lost: str) -> None:
     stand.use(1)
     if lost == "permission":
-        stand.office.installation.forbidden.add("ann")
+        stand.authorizer_stand.installation.forbidden.add("ann")
     else:
-        stand.office.installation.users.clear()
+        stand.authorizer_stand.installation.users.clear()
     await stand.after(3)
     assert len(stand.hub.taught) == 1

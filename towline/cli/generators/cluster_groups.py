@@ -29,7 +29,7 @@ COLUMNS: tuple[Column[ClusterGroup], ...] = (
     field("FROZEN"),
     field("REASON", "frozenReason"),
     field("FROZEN BY", "frozenBy"),
-    age_column("SINCE", "frozenAt"),
+    age_column("SINCE", "frozenAt", missing=""),
 )
 CLUSTERS: tuple[Column[ClusterGroupClusters], ...] = (
     field("HANDLE"),

@@ -58,7 +58,7 @@ CLUSTERS: tuple[Column[ClusterOverride], ...] = (
     field("CLUSTER", "cluster", "handle"),
     Column("OVERRIDES", _format_override),
     field("BY", "overriddenBy"),
-    age_column("SINCE", "overriddenAt"),
+    age_column("SINCE", "overriddenAt", missing=""),
 )
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as name=value; repeatable.")

@@ -54,9 +54,9 @@ def field(title: str, *path: str, wide: bool = False) -> Column[Row]:
     return Column(title, lambda row: _value_at(row, keys), keys, wide)
 
 
-def age_column(title: str, *path: str) -> Column[Row]:
-    """Column with the age of the time at a path of keys."""
-    return Column(title, lambda row: _age_at(row, path), path)
+def age_column(title: str, *path: str, missing: str = "never") -> Column[Row]:
+    """Column with the age of the time at a path of keys. `missing`: text without a time."""
+    return Column(title, lambda row: _age_at(row, path) or missing, path)
 
 
 def bytes_column(title: str, key: str) -> Column[Row]:
@@ -176,7 +176,7 @@ def _value_at(row: Row, keys: Sequence[str]) -> object:
 
 def _age_at(row: Row, keys: Sequence[str]) -> str:
     moment = _value_at(row, keys)
-    return age(moment if isinstance(moment, str) else None)
+    return age(moment) if isinstance(moment, str) else ""
 
 
 def _format_bytes(count: object) -> str:
