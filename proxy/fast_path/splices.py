@@ -70,7 +70,8 @@ class SplicedRequests:
         agent = authorized.agent
         link = self._links.find_or_offer(agent) if agent.features & FEATURE_SPLICE else 0
         head_parts = message.split_at_audit_id() if link else None
-        if head_parts is None or self._compression_helps(request, message, link):
+        runs_long = _runs_long(request, message)
+        if head_parts is None or not runs_long and self._compression_helps(request, link):
             return False
         number = self._hub.splice(
             position.connection,
@@ -81,7 +82,7 @@ class SplicedRequests:
             *head_parts,
             message.request_id,
             bool(message.flags & FLAG_UPGRADE),
-            _runs_long(request, message),
+            runs_long,
             request.keeps_alive,
             tenant_of(message, authorized),
         )
@@ -91,12 +92,11 @@ class SplicedRequests:
         request.splice = HubRequest(self._hub, number)
         return True
 
-    def _compression_helps(self, request: ProxiedRequest, message: Open, link: int) -> bool:
+    def _compression_helps(self, request: ProxiedRequest, link: int) -> bool:
         """Reports whether a read may need the compression of the control link: the API server does
         not compress its response, and a far line is likely to be a slow one.
         """
-        is_near = 0 < self._hub.link_round_trip(link) < NEAR_SECONDS
-        return not (_runs_long(request, message) or request.accepts_gzip or is_near)
+        return not (request.accepts_gzip or 0 < self._hub.link_round_trip(link) < NEAR_SECONDS)
 
     def take_reports(self) -> None:
         """Handles the reports about requests."""
