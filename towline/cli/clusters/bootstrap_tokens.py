@@ -69,7 +69,7 @@ def create_token(
     api = connect(context)
     attributes: BootstrapTokenAttributes = {
         "name": name,
-        "expiresInSeconds": int(_lifetime_seconds(expires).total_seconds()),
+        "expiresInSeconds": int(_lifetime(expires).total_seconds()),
         "maxUses": uses,
         "tags": name_value_pairs(parse_pairs(tag, "--tag")),
         "adopts": adopt,
@@ -105,7 +105,7 @@ def revoke_token(
     show(operations.revoke_bootstrap_token(api, matching[0]["id"]), COLUMNS, output, "name")
 
 
-def _lifetime_seconds(text: str) -> timedelta:
+def _lifetime(text: str) -> timedelta:
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal():
         raise Invalid(f"{text!r} is not a time such as 30m, 24h or 7d", field="--expires")
