@@ -31,6 +31,16 @@ def matches_any(patterns: tuple[str, ...], text: str) -> bool:
     return any(matches(pattern, text) for pattern in patterns)
 
 
+def overlap(first: str, second: str) -> bool:
+    """Reports whether a text can match both patterns."""
+    if "*" not in first or "*" not in second:
+        return matches(first, second) or matches(second, first)
+    # Between head and tail, a `*` of each pattern takes the middle of the other one.
+    heads = sorted((first.partition("*")[0], second.partition("*")[0]), key=len)
+    tails = sorted((first.rpartition("*")[2], second.rpartition("*")[2]), key=len)
+    return heads[1].startswith(heads[0]) and tails[1].endswith(tails[0])
+
+
 @lru_cache(4096)
 def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))

@@ -4,15 +4,21 @@ A fence denies what it does not list. `core.spec.fences` has the part that agent
 meaning of kinds; `core.wildcards` has that of patterns.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.errors import Invalid
 from core.remotes import source_url
-from core.spec.fences import ObjectRules, ServiceFence, check_service_account, qualified_account
+from core.spec.fences import (
+    EXCLUDED,
+    ObjectRules,
+    ServiceFence,
+    check_service_account,
+    qualified_account,
+)
 from core.spec.image_signatures import NO_SIGNATURE_RULES, ImageSignatureRule, SignatureRules
 from core.spec.source_signatures import SignatureRule, SignerSet
-from core.wildcards import check_pattern, matches_any
+from core.wildcards import check_pattern, matches_any, overlap
 
 _MAX_RULES = 100
 _MAX_PATTERNS = 100
@@ -123,7 +129,8 @@ class Fence:
     images: tuple[ImageRule, ...] = ()
     """Allowed images of pods. Empty: every image, signed or not."""
     destinations: tuple[DestinationRule, ...] = ()
-    """Allowed destinations. The first rule that covers a cluster and a namespace counts."""
+    """Allowed destinations. The first rule that covers a cluster and a namespace counts, for a
+    service as for each of its objects."""
     cluster_scoped_kinds: tuple[str, ...] = ()
     """Allowed cluster-scoped kinds, such as `Namespace` or `*.rbac.authorization.k8s.io`."""
     denied_kinds: tuple[str, ...] = ()
@@ -226,20 +233,16 @@ class Fence:
     def of_service(self, project: str, cluster: FenceCluster, namespace: str) -> ServiceFence:
         """Returns the part that holds for a service in a namespace of a cluster.
 
-        A destination that is not allowed any more allows no object.
+        The first rule that covers the namespace of an object decides, as for the service itself: it
+        must name the same account. A destination that is not allowed any more allows no object.
         """
         if self.unrestricted:
             return ServiceFence(project)
         place = self.destination(cluster, namespace)
         if place is None:
             return ServiceFence(project, rules=(ObjectRules(),))
-        same = [rule for rule in self.destinations if rule.covers(cluster)]
-        namespaces = tuple(
-            pattern
-            for rule in same
-            if rule.service_account == place.service_account
-            for pattern in rule.namespaces
-        )
+        covering = [rule for rule in self.destinations if rule.covers(cluster)]
+        namespaces = _namespaces_of_account(covering, place.service_account)
         rules = ObjectRules(namespaces, self.cluster_scoped_kinds, self.denied_kinds)
         account = qualified_account(place.service_account, namespace)
         return ServiceFence(project, account, (rules,), self.max_objects)
@@ -254,6 +257,25 @@ class Fence:
 
 UNRESTRICTED = Fence(unrestricted=True)
 """The fence that allows everything."""
+
+
+def _namespaces_of_account(rules: Sequence[DestinationRule], account: str) -> tuple[str, ...]:
+    """Returns the patterns of an account's rules, and between them those that exclude namespaces of
+    other accounts' earlier rules.
+    """
+    own: list[str] = []
+    patterns: list[str] = []
+    for rule in reversed(rules):
+        if rule.service_account == account:
+            own += rule.namespaces
+            patterns[:0] = rule.namespaces
+        else:
+            patterns[:0] = [
+                EXCLUDED + pattern
+                for pattern in rule.namespaces
+                if any(overlap(pattern, later) for later in own)
+            ]
+    return tuple(patterns)
 
 
 def _named(kind: str, fence: Fence, rules: Iterable[SourceRule | DestinationRule]) -> str:

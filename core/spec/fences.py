@@ -12,11 +12,13 @@ from functools import lru_cache
 from core.errors import Invalid
 from core.spec.image_signatures import ImageSignatureRule
 from core.spec.objects import ObjectRef
-from core.wildcards import matches, matches_any
+from core.wildcards import matches
 
 _ACCOUNT = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?:)?[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 )
+EXCLUDED = "!"
+"""Prefix of a pattern that excludes what it matches."""
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[a-z0-9]+(?:[-.][a-z0-9]+)*)?")
 
@@ -39,7 +41,8 @@ class ObjectRules:
     """
 
     namespaces: tuple[str, ...] = ()
-    """Namespaces, as patterns. Empty: none."""
+    """Namespaces, as patterns. The first that matches decides, and `!` before it excludes: an
+    earlier destination of the fence belongs to another service account. Empty: none."""
     cluster_scoped: tuple[str, ...] = ()
     """Cluster-scoped kinds. Empty: none. A Namespace must also be one of `namespaces`."""
     denied: tuple[str, ...] = ()
@@ -74,10 +77,17 @@ class ObjectRules:
     def _namespace_refusal(self, namespace: str) -> str:
         if not _NAMESPACE.fullmatch(namespace):
             return f"{namespace[:80]!r} is not the name of a namespace"
-        if matches_any(self.namespaces, namespace):
-            return ""
-        allowed = ", ".join(self.namespaces) or "none"
-        return f"the namespace {namespace} is not allowed (allowed: {allowed})"
+        for pattern in self.namespaces:
+            if not matches(pattern.removeprefix(EXCLUDED), namespace):
+                continue
+            if not pattern.startswith(EXCLUDED):
+                return ""
+            return (
+                f"the namespace {namespace} is not allowed (an earlier rule gives "
+                f"{pattern.removeprefix(EXCLUDED)} to another service account)"
+            )
+        allowed = [pattern for pattern in self.namespaces if not pattern.startswith(EXCLUDED)]
+        return f"the namespace {namespace} is not allowed (allowed: {', '.join(allowed) or 'none'})"
 
 
 @dataclass(frozen=True, slots=True)

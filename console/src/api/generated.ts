@@ -503,7 +503,7 @@ export type FenceAttributes = {
   signers?: Array<SignerSetAttributes>;
   /** Allowed images of pods. Empty: every image, signed or not. */
   images?: Array<ImageRuleAttributes>;
-  /** Allowed destinations. The first rule that covers a cluster and a namespace counts. */
+  /** Allowed destinations. The first rule that covers a cluster and a namespace counts, for a service as for each of its objects. */
   destinations?: Array<DestinationRuleAttributes>;
   /** Allowed cluster-scoped kinds, such as `Namespace` or `*.rbac.authorization.k8s.io`. */
   clusterScopedKinds?: Array<string>;

@@ -15,7 +15,7 @@ from core.spec.fences import (
     qualified_account,
 )
 from core.spec.objects import ObjectRef
-from core.wildcards import check_pattern, matches
+from core.wildcards import check_pattern, matches, overlap
 from core.wire import codec
 
 _LETTERS = st.text("ab-.*", min_size=0, max_size=8)
@@ -31,8 +31,17 @@ def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str)
     assert matches(pattern, text) == expected
 
 
+_TEXTS = ["".join(text) for length in range(8) for text in product("ab", repeat=length)]
+
+
+@given(*[st.text("ab*", max_size=4).filter(lambda text: text.count("*") < 3)] * 2)
+def test_patterns_overlap_if_one_text_matches_both(first: str, second: str) -> None:
+    found = any(matches(first, text) and matches(second, text) for text in _TEXTS)
+    assert overlap(first, second) == found
+
+
 @given(
-    st.lists(st.sampled_from(["shop", "shop-*", "*", "bank"]), max_size=2),
+    st.lists(st.sampled_from(["shop", "shop-*", "*", "bank", "!shop-*", "!bank"]), max_size=3),
     st.lists(st.sampled_from(["Namespace", "ClusterRole.rbac", "*.rbac", "*"]), max_size=2),
     st.lists(st.sampled_from(["Secret", "*.apps", "Namespace"]), max_size=2),
     st.sampled_from(["", "shop", "shop-1", "bank", "kube-system"]),
@@ -55,9 +64,11 @@ def test_rules_refuse_whatever_no_rule_allows(
         return any(p in exact or (kind[0] and p == f"*.{kind[0]}") for p in patterns)
 
     def inside(place: str) -> bool:
-        return any(
-            p in ("*", place) or p == "shop-*" and place.startswith("shop-") for p in namespaces
-        )
+        for pattern in namespaces:
+            p = pattern.removeprefix("!")
+            if p in ("*", place) or p == "shop-*" and place.startswith("shop-"):
+                return p == pattern
+        return False
 
     allowed = not names(denied)
     if namespace:
@@ -100,5 +111,7 @@ def test_an_account_is_by_default_in_the_service_s_namespace() -> None:
 
 
 def test_a_fence_survives_the_wire() -> None:
-    fence = ServiceFence("shop", "shop:deployer", (ObjectRules(("a*",), ("B.c",), ("D",)),), 7)
+    fence = ServiceFence(
+        "shop", "shop:deployer", (ObjectRules(("!ab", "a*"), ("B.c",), ("D",)),), 7
+    )
     assert codec.fence_from_message(codec.fence_to_message(fence)) == fence

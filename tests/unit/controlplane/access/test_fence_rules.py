@@ -50,33 +50,65 @@ def test_objects_stay_in_namespaces_of_the_account_that_applies_them() -> None:
             inside.check(ObjectRef("", "", "ConfigMap", namespace, "c"))
 
 
-names = st.sampled_from(["a", "b", "c"])
+def test_a_rule_for_all_namespaces_leaves_those_of_earlier_rules_to_their_accounts() -> None:
+    """Otherwise the account of the last rule writes into every namespace of the fence."""
+    fence = Fence(
+        destinations=(
+            place("vault", "vault:deployer"),
+            place("far", "vault:deployer", "far"),
+            place("jobs", "shop:web"),
+            place("web-*", "web:deployer"),
+            place("*", "shop:web"),
+            place("late", "vault:deployer"),
+        )
+    )
+    inside = fence.of_service("shop", PROD, "shop")
+    assert inside == ServiceFence(
+        "shop", "shop:web", (ObjectRules(("!vault", "jobs", "!web-*", "*")),)
+    )
+    for namespace in ("shop", "jobs", "far", "late", "web"):
+        inside.check(ObjectRef("", "", "ConfigMap", namespace, "c"))
+    for namespace, pattern in (("vault", "vault"), ("web-1", r"web-\*")):
+        with pytest.raises(
+            Invalid,
+            match=f"namespace {namespace} is not allowed "
+            rf"\(an earlier rule gives {pattern} to another service account\)",
+        ):
+            inside.check(ObjectRef("", "", "ConfigMap", namespace, "c"))
+
+
+names = st.sampled_from(["a", "b", "ab"])
 destinations = st.lists(
     st.builds(
         place,
-        st.sampled_from(["a", "b", "*"]),
+        st.sampled_from(["a", "b", "a*", "*b", "*"]),
         st.sampled_from(["", "one", "ops:two"]),
         st.sampled_from(["prod", "dev", "*"]),
     ),
-    max_size=4,
+    max_size=5,
 )
 
 
 @given(destinations, names, names)
-def test_an_account_writes_only_where_a_rule_names_it(
+def test_an_account_writes_only_where_the_first_rule_names_it(
     rules: list[DestinationRule], home: str, other: str
 ) -> None:
-    """The model: the first rule for the service gives the account, its rules the namespaces."""
+    """The model: the first rule for a namespace gives its account, to services and to objects."""
     fence = Fence(destinations=tuple(rules)).of_service("p", PROD, home)
-    covering = [rule for rule in rules if rule.clusters[0] in ("prod", "*")]
-    first = next((rule for rule in covering if rule.namespaces[0] in (home, "*")), None)
-    account = first.service_account if first else ""
-    expected = first is not None and any(
-        rule.service_account == account and rule.namespaces[0] in (other, "*") for rule in covering
-    )
+
+    def account_of(namespace: str) -> str | None:
+        for rule in rules:
+            (pattern,), (cluster,) = rule.namespaces, rule.clusters
+            head, star, tail = pattern.partition("*")
+            fits = namespace.startswith(head) and namespace.endswith(tail)
+            if cluster != "dev" and (fits if star else namespace == pattern):
+                return rule.service_account
+        return None
+
+    account = account_of(home)
     allowed = all(not rule.refusal(ObjectRef("", "", "Pod", other, "p")) for rule in fence.rules)
-    assert allowed == expected
-    assert fence.service_account == (f"{home}:one" if account == "one" else account)
+    assert allowed == (account is not None and account_of(other) == account)
+    assert fence.service_account == (f"{home}:one" if account == "one" else account or "")
 
 
 def test_the_service_that_lost_its_destination_writes_nothing() -> None:

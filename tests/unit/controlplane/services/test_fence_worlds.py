@@ -43,6 +43,7 @@ from tests.fakes.operations import make_cluster, make_service
 WORLDS = 10_000
 NAMES = ("a", "a-x", "b", "b-x")
 PATTERNS = ("a", "a*", "b", "*", "*-x", "a-x")
+ACCOUNTS = ("deployer", "own:deployer")
 KINDS = (("", "ConfigMap"), ("", "Namespace"), ("apps", "Deployment"), ("rbac.io", "ClusterRole"))
 TAGS = ({}, {}, {"env": "a"})
 KIND_PATTERNS = ("ConfigMap", "Namespace", "*.apps", "*.rbac.io", "*", "Cluster*.rbac.io")
@@ -75,7 +76,9 @@ def world_of(seed: int) -> World:
             for _ in range(pick.randint(0, 3))
         ),
         destinations=tuple(
-            DestinationRule(some(PATTERNS), "deployer", some(PATTERNS), pick.choice(TAGS))
+            DestinationRule(
+                some(PATTERNS), pick.choice(ACCOUNTS), some(PATTERNS), pick.choice(TAGS)
+            )
             for _ in range(pick.randint(0, 3))
         ),
         cluster_scoped_kinds=some(KIND_PATTERNS),
@@ -195,11 +198,23 @@ def may_write(world: World, ref: ObjectRef) -> bool:
         return False
     if fence.unrestricted:
         return True
-    reached = [rule for rule in fence.destinations if covers(rule, world.cluster)]
-    if not any(listed(rule.namespaces, world.namespace) for rule in reached):
-        return False
-    namespaces = [pattern for rule in reached for pattern in rule.namespaces]
-    return obeys(ref, namespaces, fence.cluster_scoped_kinds, fence.denied_kinds)
+    account = account_of(world, world.namespace)
+    reached = [name for name in NAMES if account_of(world, name) == account]
+    return account is not None and obeys(
+        ref, reached, fence.cluster_scoped_kinds, fence.denied_kinds
+    )
+
+
+def account_of(world: World, namespace: str) -> str | None:
+    """The account of the first rule for a namespace."""
+    return next(
+        (
+            rule.service_account
+            for rule in world.project.fence.destinations
+            if covers(rule, world.cluster) and listed(rule.namespaces, namespace)
+        ),
+        None,
+    )
 
 
 # The program
