@@ -24,7 +24,7 @@ from controlplane.access.operations.trust_rules import TrustRules
 from controlplane.access.operations.users import Users
 from controlplane.agents.link.server import AgentLink
 from controlplane.agents.model.live_logs import LiveLogs
-from controlplane.agents.operations.agent_renders import AgentRenderedManifests
+from controlplane.agents.operations.agent_renders import AgentRenders
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
@@ -436,7 +436,7 @@ def _with_agent_renders(
     """Adds renders by agents, if there are credentials for them."""
     if lender is None:
         return context
-    return replace(context, manifests=AgentRenderedManifests(context.manifests, lender, context))
+    return replace(context, agent_renders=AgentRenders(context, lender))
 
 
 def _traces(

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.conflicts import name_conflict
-from controlplane.platform.git_ports import GitWriter, ManifestSource
+from controlplane.platform.git_ports import AgentRenderer, GitWriter, ManifestSource
 from controlplane.platform.ports import (
     AuditTrail,
     Bus,
@@ -23,6 +23,7 @@ from controlplane.platform.render_rates import RenderRates
 from controlplane.platform.sealing import Sealer
 from core.identity import new_id
 from core.runtime.clock import Clock
+from core.spec.source import RenderedBundle, RenderRequest
 
 P = TypeVar("P")
 N = TypeVar("N", bound="NamedResource")
@@ -188,13 +189,20 @@ class StoreContext:
 class OperationContext(StoreContext):
     """The ports, passed to every other group of operations.
 
-    Without `writer`, nothing is written to git.
+    Without `writer`, nothing is written to git. Without `agent_renders`, no agent renders.
     """
 
     manifests: ManifestSource
     sealer: Sealer
     writer: GitWriter | None = None
     render_rates: RenderRates = field(default_factory=RenderRates, compare=False, repr=False)
+    agent_renders: AgentRenderer | None = None
+
+    async def render(self, request: RenderRequest) -> RenderedBundle:
+        """Renders a request in the git cache, or by the agent of the cluster in `by`."""
+        if request.by is None or self.agent_renders is None:
+            return await self.manifests.render(request)
+        return await self.agent_renders.render(request.by, request)
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from core.identity import RepositoryId
+from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import Attestation
 from core.spec.edits import Edit, MergeRequest
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
@@ -91,6 +91,16 @@ class GitWriter(Protocol):
         is gone.
 
         A branch with commits by others stays. Raises Forbidden, Unavailable, Invalid.
+        """
+        ...
+
+
+class AgentRenderer(Protocol):
+    """Renders folders by agents of clusters."""
+
+    async def render(self, cluster_id: ClusterId, request: RenderRequest) -> RenderedBundle:
+        """Renders as `ManifestSource`. Raises Unavailable also if the agent cannot render, with the
+        reason.
         """
         ...
 

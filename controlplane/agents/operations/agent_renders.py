@@ -1,4 +1,4 @@
-"""Renders by agents: implements `ManifestSource` over a local implementation.
+"""Renders by agents of clusters, instead of the git cache.
 
 The caller waits for the render, wherever it runs. The order is a command, which reaches the agent
 through any replica. Its content is encrypted for that agent and deleted with the answer.
@@ -6,7 +6,7 @@ through any replica. Its content is encrypted for that agent and deleted with th
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from datetime import timedelta
 
@@ -14,105 +14,38 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, OperationContext
-from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.ports import LOST_WAKES, Wake
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import CredentialIssuer, RepositoryStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
-from core.identity import ClusterId, RepositoryId
+from core.identity import ClusterId
 from core.json_object import JsonObject
 from core.sealing import seal
 from core.spec.bundle import Attestation, open_bundle
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, dump_order
 from core.spec.source import (
     BaseFolder,
-    Commit,
     FetchedChart,
     RenderedBundle,
     RenderedFile,
     RenderRequest,
     RepositorySpec,
-    RepositoryState,
 )
-from core.spec.statements.orders import OrderRequest
-from core.spec.statements.signing_keys import SigningIdentity
 
 _RENDER_TIMEOUT_S = 90.0
 _MAX_SILENCE = timedelta(seconds=60)
 _MAX_ORDER_BYTES = 1 << 20
 
 
-class AgentRenderedManifests:
-    """Implements `ManifestSource`; the agent of the cluster in `by` renders the request.
+class AgentRenders:
+    """Implements `AgentRenderer`. `credentials` lets agents read repositories."""
 
-    `local` handles everything else. `credentials` lets agents read repositories.
-    """
-
-    def __init__(
-        self, local: ManifestSource, credentials: CredentialIssuer, context: OperationContext
-    ) -> None:
-        self._local = local
-        self._credentials = credentials
+    def __init__(self, context: OperationContext, credentials: CredentialIssuer) -> None:
         self._context = context
+        self._credentials = credentials
 
-    def follow(self, spec: RepositorySpec) -> None:
-        self._local.follow(spec)
-
-    def forget(self, repository_id: RepositoryId) -> None:
-        self._local.forget(repository_id)
-
-    def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
-        self._local.on_state(callback)
-
-    def state(self, repository_id: RepositoryId) -> RepositoryState | None:
-        return self._local.state(repository_id)
-
-    async def request_poll(
-        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
-    ) -> None:
-        await self._local.request_poll(repository_id, announced)
-
-    async def trees(
-        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
-    ) -> Mapping[str, str | None]:
-        return await self._local.trees(repository_id, commit, folders)
-
-    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
-        return await self._local.resolve(repository_id, name)
-
-    async def bundle(self, digest: str) -> bytes:
-        return await self._local.bundle(digest)
-
-    async def folders(
-        self, repository_id: RepositoryId, commit: str, base: str, depth: int
-    ) -> list[str]:
-        return await self._local.folders(repository_id, commit, base, depth)
-
-    async def files(
-        self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
-    ) -> Mapping[str, bytes]:
-        return await self._local.files(repository_id, commit, folder, endings)
-
-    async def store_bundle(self, data: bytes) -> RenderedBundle:
-        return await self._local.store_bundle(data)
-
-    async def signing_identity(self) -> SigningIdentity | None:
-        return await self._local.signing_identity()
-
-    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
-        return await self._local.sign_orders(requests)
-
-    async def renew(self, attestation: Attestation) -> Attestation:
-        return await self._local.renew(attestation)
-
-    async def render(self, request: RenderRequest) -> RenderedBundle:
-        """Renders as the port describes.
-
-        Unavailable also if the agent cannot render, with the reason.
-        """
-        if request.by is None:
-            return await self._local.render(request)
-        command = await self._run_order(request.by, request)
+    async def render(self, cluster_id: ClusterId, request: RenderRequest) -> RenderedBundle:
+        command = await self._run_order(cluster_id, request)
         if command.state is not CommandState.SUCCEEDED:
             raise Unavailable(f"the rendering agent failed: {command.message}")
         return await self._rendered_bundle(command)
@@ -120,7 +53,7 @@ class AgentRenderedManifests:
     async def _rendered_bundle(self, command: Command) -> RenderedBundle:
         """The result of an agent; its size and object count are computed here, not trusted."""
         try:
-            data = await self._local.bundle(command.payload.get("digest", ""))
+            data = await self._context.manifests.bundle(command.payload.get("digest", ""))
         except NotFound:
             raise Unavailable("the rendering agent sent no bundle") from None
         bundle = open_bundle(command.payload["digest"], data)

@@ -68,9 +68,7 @@ class AgentBundles:
             raise NotFound("this cluster was deleted")
         parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
         resolved = resolve_sources(self._context, sources.get(service.id, ()), as_rendered=True)
-        await self._context.manifests.render(
-            service.render_request(sha, parameters, resolved.folders)
-        )
+        await self._context.render(service.render_request(sha, parameters, resolved.folders))
 
     async def _record_refusal(self, cluster_id: ClusterId, digest: str) -> None:
         """Records that an agent requested a bundle of another cluster."""

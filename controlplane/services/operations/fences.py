@@ -217,7 +217,7 @@ async def render_within_fence(
     Call `check_render_rate` before.
     """
     fenced.check()
-    rendered = await context.manifests.render(request)
+    rendered = await context.render(request)
     fenced.check_inputs(rendered)
     if is_restricted(fenced.part):
         bundle = await context.manifests.bundle(rendered.digest)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.agents.operations.agent_renders import AgentRenderedManifests
+from controlplane.agents.operations.agent_renders import AgentRenders
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import CommandStore
+from controlplane.platform.context import OperationContext
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, NotFound, Unavailable
@@ -45,8 +46,8 @@ class Lending:
 
 
 @pytest.fixture
-def placed(world: World) -> AgentRenderedManifests:
-    return AgentRenderedManifests(world.manifests, Lending(), world.deps)
+def placed(world: World) -> OperationContext:
+    return replace(world.deps, agent_renders=AgentRenders(world.deps, Lending()))
 
 
 async def order(world: World, cluster: Cluster, **more: object) -> RenderRequest:
@@ -93,7 +94,7 @@ async def answer(
 
 
 async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
-    world: World, placed: AgentRenderedManifests
+    world: World, placed: OperationContext
 ) -> None:
     """Credentials and parameters are sealed, and gone with the answer."""
     cluster = await world.cluster()
@@ -128,7 +129,7 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
     ids=["at fault", "not sent"],
 )
 async def test_a_render_that_failed_on_an_agent_reports_the_reason(
-    world: World, placed: AgentRenderedManifests, made: RenderedBundle | None, words: str
+    world: World, placed: OperationContext, made: RenderedBundle | None, words: str
 ) -> None:
     """The agent's own words, or that it has kept its bundle to itself."""
     cluster = await world.cluster()
@@ -140,7 +141,7 @@ async def test_a_render_that_failed_on_an_agent_reports_the_reason(
             await rendering
 
 
-async def test_only_what_was_ordered_is_kept(world: World, placed: AgentRenderedManifests) -> None:
+async def test_only_what_was_ordered_is_kept(world: World, placed: OperationContext) -> None:
     """Not without an order, not for another cluster's, not what is no bundle, not too late."""
     cluster, other = await world.cluster(), await world.cluster("other")
     with pytest.raises(NotFound, match="no command waits for this render"):
@@ -161,7 +162,7 @@ async def test_only_what_was_ordered_is_kept(world: World, placed: AgentRendered
 
 @pytest.mark.parametrize("uploaded", [False, True], ids=["no upload", "another upload"])
 async def test_a_render_is_the_bundle_that_the_agent_uploaded_for_it(
-    world: World, placed: AgentRenderedManifests, uploaded: bool
+    world: World, placed: OperationContext, uploaded: bool
 ) -> None:
     """The digest of a bundle of another cluster, or of another command, is no result."""
     cluster = await world.cluster()
@@ -178,7 +179,7 @@ async def test_a_render_is_the_bundle_that_the_agent_uploaded_for_it(
 
 
 async def test_an_agent_that_was_never_there_is_named(
-    world: World, placed: AgentRenderedManifests
+    world: World, placed: OperationContext
 ) -> None:
     """Nothing is ordered of it."""
     cluster = await world.cluster(connected=False)

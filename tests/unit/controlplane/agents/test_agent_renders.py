@@ -8,13 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.agents.operations.agent_renders import (
-    AgentRenderedManifests,
-    render_result_to_json,
-)
+from controlplane.agents.operations.agent_renders import AgentRenders, render_result_to_json
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
 from controlplane.clusters.ports import ClusterStore, CommandStore
-from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE
+from controlplane.platform.context import CLUSTER_JOB, DESIRED_STATE, OperationContext
 from controlplane.platform.ports import LOST_WAKES
 from core.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 from core.identity import ClusterId, RepositoryId
@@ -71,14 +68,14 @@ class Agent:
     """An agent on which the control plane renders; it answers orders as a test says."""
 
     world: MemoryOperations
-    rendering: AgentRenderedManifests
+    context: OperationContext
     orders: list[RenderOrder] = field(default_factory=list)
 
     async def render(
         self, answer: Callable[[Command], JsonObject | None], request: RenderRequest = REQUEST
     ) -> RenderedBundle:
         """A render whose order ends with these columns; None: it is deleted."""
-        rendering = asyncio.ensure_future(self.rendering.render(request))
+        rendering = asyncio.ensure_future(self.context.render(request))
         await settle()
         (command,) = await self.world.rows(CommandStore, state=CommandState.WAITING)
         self.orders.append(opened(command))
@@ -95,7 +92,7 @@ class Agent:
     async def refusal(self, request: RenderRequest = REQUEST) -> TowlineError:
         """The error of a render for which there is no order."""
         with pytest.raises(TowlineError) as error:
-            await self.rendering.render(request)
+            await self.context.render(request)
         assert await self.world.rows(CommandStore) == []
         return error.value
 
@@ -119,8 +116,8 @@ async def agent() -> Agent:
         make_repository("fleet", submodules=True),
         make_repository("base"),
     )
-    rendering = AgentRenderedManifests(world.manifests, FakeCredentials(), world.context)
-    return Agent(world, rendering)
+    renders = AgentRenders(world.context, FakeCredentials())
+    return Agent(world, replace(world.context, agent_renders=renders))
 
 
 async def test_an_agent_renders_the_order_that_it_gets(agent: Agent) -> None:
@@ -146,9 +143,9 @@ async def test_a_result_keeps_the_base_folders_of_kustomizations(agent: Agent) -
     assert (made.bases, made.attestation) == (bases, None)
 
 
-async def test_a_order_requestwithout_an_agent_is_rendered_here(agent: Agent) -> None:
+async def test_a_request_without_an_agent_is_rendered_here(agent: Agent) -> None:
     commit = agent.world.manifests.push("fleet", {"shop": [config_map("a", n="1")]})
-    made = await agent.rendering.render(replace(REQUEST, commit=commit, by=None))
+    made = await agent.context.render(replace(REQUEST, commit=commit, by=None))
     assert made.digest == BUNDLE.digest
     assert await agent.world.rows(CommandStore) == []
 
@@ -172,7 +169,7 @@ async def test_a_render_without_a_result_is_tried_again(
 async def test_a_result_is_found_after_a_lost_wake_up(agent: Agent) -> None:
     """Wake-ups of other commands change nothing."""
     await agent.world.manifests.store_bundle(BUNDLE.data)
-    rendering = asyncio.ensure_future(agent.rendering.render(REQUEST))
+    rendering = asyncio.ensure_future(agent.context.render(REQUEST))
     await settle()
     (command,) = await agent.world.rows(CommandStore)
     bus = agent.world.context.bus
