@@ -1,29 +1,28 @@
 """The service `towline.v1.Agent`: connected agents and their calls."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime
+from collections.abc import Collection
+from functools import partial
 
 import structlog
 
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.agents.link.duplicate_agents import AgentConflicts
-from controlplane.agents.link.report_limiter import THROTTLED_ALARM, ReportLimiter
+from controlplane.agents.link.observations import SessionObserver
 from controlplane.agents.link.session import AgentSession
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.clusters.model.bootstrap_tokens import JoinRequest
 from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
-from controlplane.platform.context import AGENT_CHANGED, CLUSTER_JOB, DESIRED_STATE, REVOKED
+from controlplane.platform.context import AGENT_CHANGED, DESIRED_STATE, REVOKED
+from controlplane.platform.loops.background import BackgroundLoop, Step
+from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import LOST_WAKES, Bus
-from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import Service
 from core.errors import Invalid, TowlineError, Unauthenticated, Unavailable
 from core.identity import ClusterId
 from core.rpc.calls import Call, Handler, In, MessageCall, Out
 from core.rpc.methods import FETCH, JOIN, SYNC, UPLOAD
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 from core.spec.bundle import MAX_BUNDLE_BYTES
 from core.wire import limits
 from core.wire.v1 import agent_pb2 as wire
@@ -32,20 +31,17 @@ log = structlog.get_logger(__name__)
 
 CHUNK_BYTES = 64 * 1024
 _FIRST_MESSAGE_SECONDS = 20.0
-_FLUSH_SECONDS = 1.0
+_WRITE_SECONDS = 1.0
 _RECHECK_SECONDS = 30.0
 _CLEAN_UP_SECONDS = 3600.0
 _UPGRADE_SECONDS = 15.0
 _STOP_SECONDS = 5.0
-_ADMIT_SECONDS = 0.2
-_BATCH_SECONDS = 0.005
-_COMMIT_PAUSE_SECONDS = 0.05
 _TOKENS_PER_CHECK = 100
 _MAX_UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
 
 
-class AgentLink:
+class AgentLink(BackgroundLoop):
     """All agents that are connected to this replica. A newer connection of a cluster replaces an
     older one.
     """
@@ -59,24 +55,20 @@ class AgentLink:
         logs: LiveLogs,
         clock: Clock,
     ) -> None:
+        super().__init__("agentlink", clock)
         self._agents = agents
         self._identity = identity
         self._bootstrap = bootstrap
         self._bus = bus
-        self._logs = logs
         self._conflicts = AgentConflicts(clock)
-        self._report_limiter = ReportLimiter(clock)
-        self._clock = clock
+        self._observer = SessionObserver(agents, bus, logs, clock)
         self._sessions: dict[ClusterId, AgentSession] = {}
         self._open_calls: dict[AgentSession, Call] = {}
-        self._last_seen: dict[ClusterId, datetime] = {}
-        self._unwritten_offers: dict[ClusterId, list[LedgerEntry]] = {}
         self._revocations = 0
         self._calls: set[asyncio.Task[None]] = set()
         self._replaced: set[ClusterId] = set()
         self._any_replaced = asyncio.Event()
         self._uploading = asyncio.Semaphore(_MAX_UPLOADS)
-        self.tasks = Tasks("agentlink")
 
     async def start(self) -> None:
         """Starts background work: forwarding of desired state, batched writes of liveness and
@@ -84,12 +76,16 @@ class AgentLink:
         """
         self.tasks.forever("wake", self._follow_events())
         self.tasks.forever("linked", self._watch_connections())
-        self.tasks.forever("note", self._flush_observations())
-        self.tasks.forever("recheck", self._recheck_tokens())
-        tasks = {"tidy": (_CLEAN_UP_SECONDS, self._agents.delete_finished)}
-        tasks |= {"upgrade": (_UPGRADE_SECONDS, self._agents.upgrade_outdated)}
-        for name, (seconds, run) in tasks.items():
-            self.tasks.forever(name, self._run_periodically(seconds, run, name))
+        steps: tuple[tuple[float, str, Step], ...] = (
+            (_WRITE_SECONDS, "observations", self._observer.write),
+            (_RECHECK_SECONDS, "alarms", self._clear_alarms),
+            # Revocations are also notified, but a notification can be lost.
+            (_RECHECK_SECONDS, "tokens", self._check_tokens),
+            (_CLEAN_UP_SECONDS, "clean-up", self._agents.delete_finished),
+            (_UPGRADE_SECONDS, "upgrades", self._agents.upgrade_outdated),
+        )
+        for seconds, name, step in steps:
+            self._every(seconds, name, step, delay=seconds)
 
     async def drain(self) -> None:
         """Sends every agent to another replica."""
@@ -107,47 +103,12 @@ class AgentLink:
             call.cancel()
         if self._calls:
             await asyncio.wait(self._calls, timeout=_STOP_SECONDS)
-        await self.tasks.stop()
-        await self._write_observations()
+        await super().stop()
+        await self._observer.write()
 
     def connected(self) -> frozenset[ClusterId]:
         """Returns the clusters whose agents are connected here."""
         return frozenset(self._sessions)
-
-    def record_heartbeat(self, cluster_id: ClusterId) -> None:
-        self._last_seen[cluster_id] = self._clock.now()
-
-    def record_offer(self, service: Service) -> None:
-        self._unwritten_offers.setdefault(service.cluster_id, []).append(
-            LedgerEntry.of(service, LedgerStage.OFFERED, self._clock.now())
-        )
-
-    def append_log(self, piece: wire.JobLog) -> None:
-        self._logs.append(piece.command_id, piece.offset, piece.data)
-        self._bus.publish(CLUSTER_JOB, piece.command_id)
-
-    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        """Implements `Observer.admit`."""
-        while True:
-            count = self._report_limiter.take(cluster_id, weights)
-            if count < len(weights) and self._report_limiter.throttle(cluster_id):
-                log.warning("agent throttled", action="agent.throttled", cluster=cluster_id)
-                await self._agents.set_alarm(cluster_id, THROTTLED_ALARM)
-            if count:
-                return count
-            await self._clock.sleep(_ADMIT_SECONDS)
-
-    def record_throttled(self, cluster_id: ClusterId) -> None:
-        self._report_limiter.throttle(cluster_id)
-
-    async def wait_for_reports(self) -> None:
-        await self._clock.sleep(_BATCH_SECONDS)
-
-    async def pause_commits(self) -> None:
-        await self._clock.sleep(_COMMIT_PAUSE_SECONDS)
-
-    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        return self._unwritten_offers.pop(cluster_id, [])
 
     @property
     def handlers(self) -> dict[str, Handler]:
@@ -169,7 +130,7 @@ class AgentLink:
         cluster_id, token_id = await self._authenticate(call)
         stream = SYNC.wrap(call)
         hello = await _read_hello(stream)
-        session = AgentSession(cluster_id, token_id, self._agents, stream, self)
+        session = AgentSession(cluster_id, token_id, self._agents, stream, self._observer)
         session.instance_id = hello.instance_id
         self._open_calls[session] = call
         await self._run_session(session, hello, stream, revocations)
@@ -336,18 +297,6 @@ class AgentLink:
             if session.token_id == token_id:
                 session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
 
-    async def _recheck_tokens(self) -> None:
-        """A fallback for revocations: finds tokens that ended without a notification, and ends
-        their calls.
-        """
-        while True:
-            await self._clock.sleep(_RECHECK_SECONDS)
-            try:
-                await self._clear_alarms()
-            except TowlineError as error:
-                log.warning("could not end an alarm", error=error.message)
-            await self._check_tokens()
-
     async def _check_tokens(self) -> None:
         """Checks tokens in batches, because they are read in one query."""
         calls = list(self._open_calls.items())
@@ -364,37 +313,9 @@ class AgentLink:
             log.warning("could not check a deploy token", error=error.message)
 
     async def _clear_alarms(self) -> None:
-        for cluster_id in (*self._conflicts.recovered(), *self._report_limiter.recovered()):
-            await self._agents.set_alarm(cluster_id, "")
-
-    async def _run_periodically(
-        self, seconds: float, run: Callable[[], Awaitable[None]], name: str
-    ) -> None:
-        while True:
-            await self._clock.sleep(seconds)
-            try:
-                await run()
-            except TowlineError as error:
-                log.warning("a periodic task failed", task=name, error=error.message)
-
-    async def _flush_observations(self) -> None:
-        while True:
-            await self._clock.sleep(_FLUSH_SECONDS)
-            await self._write_observations()
-
-    async def _write_observations(self) -> None:
-        last_seen, self._last_seen = self._last_seen, {}
-        offers, self._unwritten_offers = self._unwritten_offers, {}
-        try:
-            await self._agents.record_liveness(
-                last_seen, [row for rows in offers.values() for row in rows]
-            )
-        except TowlineError as error:
-            log.warning("could not store the liveness of agents", error=error.message)
-            self._last_seen = last_seen | self._last_seen
-            for cluster_id, rows in self._unwritten_offers.items():
-                offers.setdefault(cluster_id, []).extend(rows)
-            self._unwritten_offers = offers
+        for cluster_id in (*self._conflicts.recovered(), *self._observer.limiter.recovered()):
+            clear = partial(self._agents.set_alarm, cluster_id, "")
+            await retry_forever("alarms of agents", clear, self._clock)
 
 
 def _bearer_token(call: Call) -> str:

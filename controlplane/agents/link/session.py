@@ -8,11 +8,11 @@ from typing import Protocol
 import structlog
 
 from controlplane.agents.link import messages
+from controlplane.agents.link.observations import SessionObserver
 from controlplane.agents.link.report_limiter import THROTTLED_ALARM, report_weight
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.desired_state import DesiredState
 from controlplane.clusters.model.commands import Command, CommandKind
-from controlplane.services.model.ledger import LedgerEntry
 from controlplane.services.model.service import Service
 from core import __version__
 from core.errors import Invalid, TowlineError
@@ -40,6 +40,8 @@ GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
 _MAX_WAITING_REPORTS, _MAX_WAITING_BYTES = 1000, 8 << 20
 _MAX_BATCH, _MAX_OBJECTS_AT_ONCE = 100, 20_000
+# Reports arrive together: first related ones of one agent, then more for each commit.
+_GATHER_SECONDS, _COMMIT_PAUSE_SECONDS = 0.005, 0.05
 _MAX_LOGS = 1000
 _MAX_SIGNED_AT_ONCE = 50
 _SIGN_RETRY_SECONDS = 2.0
@@ -52,44 +54,6 @@ class MessageWriter(Protocol):
     """Output of messages to the agent, one at a time."""
 
     async def write(self, message: wire.HubMessage) -> None: ...
-
-
-class SessionObserver(Protocol):
-    """Receives liveness and offers of sessions, and writes them in batches."""
-
-    def record_heartbeat(self, cluster_id: ClusterId) -> None: ...
-
-    def record_offer(self, service: Service) -> None: ...
-
-    def append_log(self, piece: wire.JobLog) -> None:
-        """Receives a piece of a running job's log."""
-        ...
-
-    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        """Returns the number of oldest reports that may be committed, given their weights.
-
-        Waits until at least one may.
-        """
-        ...
-
-    def record_throttled(self, cluster_id: ClusterId) -> None:
-        """Records that a cluster is throttled, also if an earlier process already showed it.
-
-        Only this makes the alarm end later.
-        """
-        ...
-
-    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        """Returns the unwritten offers of a cluster; the caller writes them."""
-        ...
-
-    async def wait_for_reports(self) -> None:
-        """Waits briefly, so that related reports of one agent arrive together."""
-        ...
-
-    async def pause_commits(self) -> None:
-        """Waits longer after a commit, so that the next commit has more reports."""
-        ...
 
 
 class AgentSession:
@@ -199,7 +163,8 @@ class AgentSession:
         await self._present_signing_key(welcome)
         self._alarm = cluster.alarm if cluster.alarm.startswith(_AGENT_PROBLEM) else ""
         if cluster.alarm == THROTTLED_ALARM:
-            self._observer.record_throttled(self.cluster_id)
+            # Only this makes the alarm of an earlier process end later.
+            self._observer.limiter.throttle(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent_generations = {service.service_id: service.sequence for service in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
@@ -274,7 +239,7 @@ class AgentSession:
         """
         while True:
             await self._has_reports.wait()
-            await self._observer.wait_for_reports()
+            await self._observer.clock.sleep(_GATHER_SECONDS)
             self._has_reports.clear()
             while self._reports and self._goodbye is None:
                 candidates = self._reports[: _batch_size(self._reports)]
@@ -285,7 +250,7 @@ class AgentSession:
                 self._waiting_bytes -= sum(report.ByteSize() for report in batch)
                 self._has_room.set()
                 await self._commit_batch(batch)
-                await self._observer.pause_commits()
+                await self._observer.clock.sleep(_COMMIT_PAUSE_SECONDS)
 
     async def _commit_batch(self, batch: list[wire.Report]) -> None:
         """Commits and acknowledges some reports; after goodbye, none."""

@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from controlplane.agents.link.observations import SessionObserver
 from controlplane.agents.link.report_limiter import BURST, THROTTLED_ALARM, report_weight
 from controlplane.agents.link.session import AgentSession
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.ports import ServiceStore
+from core.errors import Unavailable
 from core.identity import ClusterId
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
@@ -25,7 +27,7 @@ from tests.integration.controlplane.test_agentlink import (
     listening,
     registered,
 )
-from tests.integration.controlplane.test_agentlink_revoked import HELLO, NarrowStream, Observer
+from tests.integration.controlplane.test_agentlink_revoked import HELLO, NarrowStream, observer_of
 
 TOO_LONG = "x" * 254
 MORE = 40
@@ -116,7 +118,7 @@ async def test_a_transaction_takes_few_large_inventories(hub: Hub) -> None:
     assert [await acknowledged(agent, hub.world.clock) for _ in range(3)] == [1, 2, 3]
 
 
-class Stalled(Observer):
+class Stalled(SessionObserver):
     """Lets nothing be committed."""
 
     async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
@@ -140,7 +142,8 @@ async def test_large_reports_fill_no_memory_while_they_wait(world: World) -> Non
         await asyncio.Event().wait()
 
     stream = NarrowStream(most=100)
-    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, Stalled())
+    observer = Stalled(world.agents, world.deps.bus, world.logs, world.clock)
+    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, observer)
     running = asyncio.ensure_future(session.run(HELLO, incoming()))
     async with asyncio.timeout(60):
         while read < 8:
@@ -171,7 +174,7 @@ async def test_a_service_without_a_fence_is_not_sent(world: World) -> None:
 
     stream = NarrowStream(most=100)
     agents = cast(AgentOperations, Fenceless())
-    session = AgentSession(ClusterId(cluster_id), "t", agents, stream, Observer())
+    session = AgentSession(ClusterId(cluster_id), "t", agents, stream, observer_of(world))
 
     async def nothing() -> AsyncIterator[wire.AgentMessage]:
         return
@@ -195,3 +198,29 @@ async def test_a_throttle_alarm_of_an_earlier_process_is_cleared(hub: Hub) -> No
     async with asyncio.timeout(30):
         while (await world.clusters.get(world.admin, cluster_id)).alarm:
             await asyncio.sleep(0.02)
+
+
+async def test_an_alarm_is_cleared_once_the_store_answers_again(world: World) -> None:
+    """The budget is full again only once."""
+
+    class Unreachable(AgentOperations):
+        """Operations whose store does not answer the first time."""
+
+        refusals = 0
+
+        async def set_alarm(self, cluster_id: ClusterId, text: str) -> None:
+            if text == "" and not self.refusals:
+                self.refusals += 1
+                raise Unavailable("the store does not answer")
+            await super().set_alarm(cluster_id, text)
+
+    clock, world.agents = world.clock, Unreachable(world.deps)
+    assert isinstance(clock, FakeClock)
+    cluster_id, token = await registered(world)
+    await world.agents.set_alarm(ClusterId(cluster_id), THROTTLED_ALARM)
+    async with listening(world, world.identity, clock) as hub:
+        await (await hub.agent(token)).hello()
+        async with asyncio.timeout(30):
+            while (await world.clusters.get(world.admin, cluster_id)).alarm:
+                await clock.advance(5.0)
+                await asyncio.sleep(0.02)

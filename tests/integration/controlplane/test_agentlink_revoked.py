@@ -1,16 +1,15 @@
 """Agents whose deploy token has ended, at every moment of a call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import pytest
 
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import TokenStore
+from controlplane.agents.link.observations import SessionObserver
 from controlplane.agents.link.session import GOODBYE_SECONDS, AgentSession
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
-from controlplane.services.model.ledger import LedgerEntry
-from controlplane.services.model.service import Service
 from core.identity import ClusterId
 from core.rpc.calls import CallFailed, CallStatus
 from core.wire.v1 import agent_pb2 as wire
@@ -34,32 +33,9 @@ class WatchedIdentity(CredentialAuthenticator):
         return found
 
 
-class Observer:
-    """Notes nothing."""
-
-    def record_heartbeat(self, cluster_id: ClusterId) -> None:
-        pass
-
-    def record_offer(self, service: Service) -> None:
-        pass
-
-    def append_log(self, piece: wire.JobLog) -> None:
-        pass
-
-    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
-        return len(weights)
-
-    def record_throttled(self, cluster_id: ClusterId) -> None:
-        pass
-
-    async def wait_for_reports(self) -> None:
-        pass
-
-    async def pause_commits(self) -> None:
-        pass
-
-    def drain_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        return []
+def observer_of(world: World) -> SessionObserver:
+    """An observer whose link writes nothing."""
+    return SessionObserver(world.agents, world.deps.bus, world.logs, world.clock)
 
 
 class NarrowStream:
@@ -144,7 +120,7 @@ async def test_reports_behind_a_goodbye_are_not_taken(world: World) -> None:
             yield await queue.get()
 
     stream = NarrowStream(most=2)
-    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, Observer())
+    session = AgentSession(ClusterId(cluster_id), "t", world.agents, stream, observer_of(world))
     running = asyncio.ensure_future(session.run(HELLO, incoming()))
     async with asyncio.timeout(A_GOOD_WHILE):
         while stream.room:
