@@ -2,10 +2,11 @@
 
 import base64
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Protocol
 
 from controlplane.access.http.browser import Cookies
 from controlplane.access.http.scim import ScimRoutes
@@ -34,6 +35,7 @@ from controlplane.api.schema import schema
 from controlplane.audit.http import AuditExport
 from controlplane.audit.loop import RetentionLoop
 from controlplane.audit.model.chains import AuditKind
+from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.operations.blame import Blame
 from controlplane.authorization import UNRESTRICTED, Fence
 from controlplane.bridges import SERVICE_PARTS
@@ -129,39 +131,12 @@ from controlplane.settings import (
 from controlplane.views.operations import SavedViews
 from core.outbound.oci import OciRegistryClient
 from core.runtime.clock import Clock
-from core.runtime.tasks import Tasks
 
 
-@dataclass(frozen=True, slots=True)
-class SecretParts:
-    """The parts for secrets."""
+class Connection(Protocol):
+    """Something that holds connections to other systems."""
 
-    sources: ExternalSecretSources
-    loop: SecretLoop
-    refreshing: SecretRefresher
-    keys: DataKeyOperations
-
-
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """The loop that exports traces, and the exporter."""
-
-    loop: TraceExportLoop
-    spans: OtlpSpans
-
-    @property
-    def tasks(self) -> Tasks:
-        """The tasks of the loop."""
-        return self.loop.tasks
-
-    async def start(self) -> None:
-        """Starts the loop."""
-        await self.loop.start()
-
-    async def stop(self) -> None:
-        """Stops both."""
-        await self.loop.stop()
-        self.spans.close()
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,39 +149,13 @@ class ControlPlane:
     api: ApiBackend
     graphql: GraphQLEndpoint
     agentlink: AgentLink
-    delivery: RenderLoop
-    pipelines: PipelineLoop
-    checks: CheckRunner
-    targets: GeneratorReconciler
-    target_loop: GeneratorLoop
     signin_routes: SignInRoutes
     scim: ScimRoutes
-    access: AccessExpiryLoop
-    retention: RetentionLoop
-    news: NotificationLoop
-    outward: GuardedSender
     audit_export: AuditExport
-    secrets: SecretParts
-    sources: ConfigurationSourceLoop
-    cluster_sources: ClusterSourceLoop | None = None
-    traces: Traces | None = None
-
-    @property
-    def background(self) -> Sequence[AgentLink | BackgroundLoop | Traces]:
-        """Background work, in the order in which it starts; it stops in the reverse order."""
-        optional = (self.cluster_sources, self.traces)
-        return (
-            self.agentlink,
-            self.delivery,
-            self.pipelines,
-            self.target_loop,
-            self.access,
-            self.retention,
-            self.news,
-            self.secrets.loop,
-            self.sources,
-            *(part for part in optional if part is not None),
-        )
+    background: Sequence[AgentLink | BackgroundLoop]
+    """Background work, in the order in which it starts; it stops in the reverse order."""
+    connections: Sequence[Connection]
+    """Connections to other systems, which close last."""
 
     async def start(self) -> None:
         """Starts background work."""
@@ -221,9 +170,8 @@ class ControlPlane:
 
     async def close(self) -> None:
         """Closes the connections of a control plane that was not started."""
-        await self.outward.close()
-        await self.secrets.sources.close()
-        await self.secrets.keys.close()
+        for connection in self.connections:
+            await connection.close()
 
 
 def _always(repository_id: str) -> bool:
@@ -265,57 +213,95 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
         OperationContext(store, bus, clock, ports.manifests, sealer, ports.writer), ports.lender
     )
     cookies = Cookies(settings.auth.public_url)
-    requests, routing = AccessRequests(context), NotificationRouting(context)
     outward = GuardedSender(settings.notify.private_networks, settings.notify.ca_file)
+    keys = await _keys(context, sealer, own_key, settings.secrets)
+    secret_sources = _sources(settings.secrets, identity, ports.live)
     repositories, pipelines = RepositoryOperations(context), Pipelines(context)
-    targets, jobs = GeneratorReconciler(context, ports.pull_requests), ClusterJobs(context, logs)
-    checks = CheckRunner(context, pipelines, jobs, outward, ports.live)
-    kept = await _secret_parts(context, sealer, own_key, foundation, ports.live)
     await repositories.check_key()
     images = ImageRegistries(OciRegistryClient(outward, clock))
-    triggers = Triggers(context, pipelines, repositories, images, ports.git_tags)
-    shared = _Shared(requests, repositories, targets, pipelines, triggers, jobs, kept)
-    operations = _operations(context, foundation, ports, shared)
+    operations = _operations(
+        context,
+        ports,
+        settings.auth,
+        Operations(
+            identity,
+            records,
+            AccessRequests(context),
+            repositories,
+            GeneratorReconciler(context, ports.pull_requests),
+            pipelines,
+            Triggers(context, pipelines, repositories, images, ports.git_tags),
+            ClusterJobs(context, logs),
+            SecretRefresher(context, secret_sources),
+            keys,
+        ),
+    )
     api = _api(context, operations, settings, ports.manifests, sealer.manifest_key.public)
+    agentlink = AgentLink(
+        AgentOperations(context), identity, operations[BootstrapTokens], bus, logs, clock
+    )
     return ControlPlane(
         foundation=foundation,
         context=context,
         operations=operations,
         api=api,
         graphql=GraphQLEndpoint(schema, api, clock, foundation.shared.limiter, cookies),
-        agentlink=AgentLink(
-            AgentOperations(context), identity, operations[BootstrapTokens], bus, logs, clock
-        ),
-        delivery=RenderLoop(
-            RenderReconciler(context),
-            PinnedServices(context, ports.git_history),
-            repositories,
-            context,
-            ports.delivers,
-        ),
-        targets=targets,
-        target_loop=GeneratorLoop(targets, ports.manifests, store, bus, clock),
-        pipelines=_pipeline_loop(context, pipelines, repositories, checks, triggers),
-        checks=checks,
+        agentlink=agentlink,
         signin_routes=SignInRoutes(sign_in.signin, identity, sign_in.accounts, cookies, clock),
         scim=ScimRoutes(ScimDirectory(context, _scim_issuers(settings.auth)), identity, cookies),
-        access=AccessExpiryLoop(requests, clock),
-        retention=RetentionLoop(records, routing.forget, _retention(settings.audit), clock),
-        news=NotificationLoop(
-            routing, NotificationSender(context, outward), StateWatcher(context), bus, clock
-        ),
-        outward=outward,
         audit_export=AuditExport(records, identity, cookies),
-        secrets=kept,
-        sources=ConfigurationSourceLoop(
-            SourceReconciler(context, operations[Manifests]),
-            context,
-            ports.delivers,
-            holder=context.new_id(),
-        ),
-        cluster_sources=_cluster_sources(context, operations, ports),
-        traces=_traces(settings.traces, context, ports.delivers),
+        background=(agentlink, *_loops(context, operations, settings, ports, outward)),
+        connections=(outward, secret_sources, keys),
     )
+
+
+def _loops(
+    context: OperationContext,
+    operations: Operations,
+    settings: ControlPlaneSettings,
+    ports: OutsidePorts,
+    outward: GuardedSender,
+) -> Iterator[BackgroundLoop]:
+    """Yields the background work of all nouns, in the order in which it starts."""
+    store, bus, clock = context.store, context.bus, context.clock
+    repositories, pipelines = operations[RepositoryOperations], operations[Pipelines]
+    yield RenderLoop(
+        RenderReconciler(context),
+        PinnedServices(context, ports.git_history),
+        repositories,
+        context,
+        ports.delivers,
+    )
+    yield PipelineLoop(
+        pipelines,
+        Promotions(context, pipelines, repositories),
+        CheckRunner(context, pipelines, operations[ClusterJobs], outward, ports.live),
+        operations[Triggers],
+        context,
+        holder=context.new_id(),
+    )
+    yield GeneratorLoop(operations[GeneratorReconciler], ports.manifests, store, bus, clock)
+    yield AccessExpiryLoop(operations[AccessRequests], clock)
+    routing = NotificationRouting(context)
+    yield RetentionLoop(
+        operations[AuditLogOperations], routing.forget, _retention(settings.audit), clock
+    )
+    yield NotificationLoop(
+        routing, NotificationSender(context, outward), StateWatcher(context), bus, clock
+    )
+    yield SecretLoop(
+        Rotations(context), operations[SecretRefresher], operations[DataKeyOperations], bus, clock
+    )
+    yield ConfigurationSourceLoop(
+        SourceReconciler(context, operations[Manifests]),
+        context,
+        ports.delivers,
+        holder=context.new_id(),
+    )
+    if ports.management is not None and ports.agents is not None:
+        yield _cluster_sources(context, operations[Clusters], ports.management, ports.agents)
+    if settings.traces.url:
+        yield TraceExportLoop(store, _span_exporter(settings.traces), ports.delivers, clock)
 
 
 def _api(
@@ -332,7 +318,7 @@ def _api(
         ContextLoader: BoundContexts(),
     }
     return ApiBackend(
-        operations.by_class() | ports,
+        {**operations.by_class, **ports},
         operations[CredentialAuthenticator],
         agents_port=settings.agents_port,
         cluster_domain=settings.cluster_domain,
@@ -342,40 +328,24 @@ def _api(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """Operations that loops and routes use in addition to the API."""
-
-    requests: AccessRequests
-    repositories: RepositoryOperations
-    targets: GeneratorReconciler
-    pipelines: Pipelines
-    triggers: Triggers
-    jobs: ClusterJobs
-    secrets: SecretParts
-
-
 def _operations(
-    context: OperationContext, foundation: Foundation, ports: OutsidePorts, shared: _Shared
+    context: OperationContext, ports: OutsidePorts, auth: AuthSettings, shared: Operations
 ) -> Operations:
-    """Builds all operations; those in `foundation` and `shared` exist already."""
+    """Builds all operations beside those that loops and routes share with the API."""
     components = ComponentOperations(context, ports.live)
-    first_fence = _first_fence(foundation.settings.auth)
-    replays = PipelineReplays(context, shared.pipelines)
-    operations = (
-        foundation.sign_in.identity,
+    pipelines, generators = shared[Pipelines], shared[GeneratorReconciler]
+    replays = PipelineReplays(context, pipelines)
+    operations = shared.extended(
         Users(context),
         ServiceAccounts(context),
         Groups(context),
         TrustRules(context),
-        Projects(context, ServiceFences(), first_fence),
+        Projects(context, ServiceFences(), _first_fence(auth)),
         Roles(context),
         RoleBindings(context),
         Permissions(context),
-        shared.requests,
         Clusters(context),
         BootstrapTokens(context),
-        shared.repositories,
         Services(context, SERVICE_PARTS),
         FenceReports(context),
         FenceUses(context),
@@ -383,50 +353,44 @@ def _operations(
         ServiceContexts(context),
         ConfigurationFlow(context),
         Secrets(context),
-        shared.secrets.refreshing,
-        shared.secrets.keys,
         AgentSettingsOperations(context),
-        GlobalServices(context, shared.targets),
-        ServiceSets(context, shared.targets),
-        ManagedNamespaces(context, shared.targets),
+        GlobalServices(context, generators),
+        ServiceSets(context, generators),
+        ManagedNamespaces(context, generators),
         ClusterGroups(context),
         components,
         Blame(context, components),
         Diffs(context),
-        shared.pipelines,
-        ReleaseDecisions(context, shared.pipelines),
+        ReleaseDecisions(context, pipelines),
         replays,
-        shared.triggers,
-        foundation.records,
         LedgerReports(context),
         SearchOperations(context),
-        Inbox(context, shared.requests),
+        Inbox(context, shared[AccessRequests]),
         Sinks(context),
         Routers(context),
         Notifications(context),
         AgentCommands(context),
-        shared.jobs,
         OpenRequestOperations(context, ports.sessions),
         ConfigurationSources(context),
         ClusterSources(context),
         SavedViews(context),
     )
-    kinds = all_kinds(Operations(*operations))
+    kinds = all_kinds(operations)
     manifests = Manifests(context, kinds)
-    managers = FieldManagers(context, manifests)
-    return Operations(*operations, manifests, managers, ManifestReplays(context, kinds, replays))
+    return operations.extended(
+        manifests, FieldManagers(context, manifests), ManifestReplays(context, kinds, replays)
+    )
 
 
 def _cluster_sources(
-    context: OperationContext, operations: Operations, ports: OutsidePorts
-) -> ClusterSourceLoop | None:
-    if ports.management is None or ports.agents is None:
-        return None
-    deliveries = AgentDeliveries(context, ports.management, ports.agents)
-    reconciler = ClusterSourceReconciler(
-        context, operations[Clusters], ports.management, deliveries
-    )
-    clean_up = DeliveryCleanUp(context, ports.management)
+    context: OperationContext,
+    clusters: Clusters,
+    management: ManagementCluster,
+    agents: AgentManifests,
+) -> ClusterSourceLoop:
+    deliveries = AgentDeliveries(context, management, agents)
+    reconciler = ClusterSourceReconciler(context, clusters, management, deliveries)
+    clean_up = DeliveryCleanUp(context, management)
     return ClusterSourceLoop(reconciler, clean_up, context, holder=context.new_id())
 
 
@@ -439,40 +403,9 @@ def _with_agent_renders(
     return replace(context, agent_renders=AgentRenders(context, lender))
 
 
-def _traces(
-    settings: TraceSettings, context: OperationContext, delivers: Callable[[str], bool]
-) -> Traces | None:
-    if not settings.url:
-        return None
+def _span_exporter(settings: TraceSettings) -> OtlpSpans:
     value = settings.authorization.get_secret_value()
-    spans = OtlpSpans(settings.url, {"Authorization": value} if value else {}, settings.ca_file)
-    return Traces(TraceExportLoop(context.store, spans, delivers, context.clock), spans)
-
-
-def _pipeline_loop(
-    context: OperationContext,
-    pipelines: Pipelines,
-    repositories: RepositoryOperations,
-    checks: CheckRunner,
-    triggers: Triggers,
-) -> PipelineLoop:
-    promotions = Promotions(context, pipelines, repositories)
-    return PipelineLoop(pipelines, promotions, checks, triggers, context, holder=context.new_id())
-
-
-async def _secret_parts(
-    context: OperationContext,
-    ring: EnvelopeSealer,
-    own_key: bytes,
-    foundation: Foundation,
-    live: LiveObjects | None,
-) -> SecretParts:
-    settings = foundation.settings.secrets
-    keys = await _keys(context, ring, own_key, settings)
-    sources = _sources(settings, foundation.sign_in.identity, live)
-    refreshing = SecretRefresher(context, sources)
-    loop = SecretLoop(Rotations(context), refreshing, keys, context.bus, context.clock)
-    return SecretParts(sources, loop, refreshing, keys)
+    return OtlpSpans(settings.url, {"Authorization": value} if value else {}, settings.ca_file)
 
 
 async def _keys(

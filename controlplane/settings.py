@@ -6,7 +6,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
-class SecretFiles(BaseModel):
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SecretFiles(_Group):
     """Settings whose secrets can come from files: `client_secret_file` is the path of the file with
     `client_secret`. Environment variables cannot name the items of a list."""
 
@@ -37,8 +41,6 @@ def _read_secret(name: str, path: Path) -> str:
 class OidcSettings(SecretFiles):
     """An identity provider for sign-in."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")
     """Name of the provider in URLs."""
     issuer: str
@@ -60,10 +62,8 @@ class OidcSettings(SecretFiles):
     """Service account whose tokens push users and groups of this provider through SCIM."""
 
 
-class AuthSettings(BaseModel):
+class AuthSettings(_Group):
     """Settings of user sign-in."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     public_url: str = ""
     """URL under which browsers reach this installation. Default: the URL of each request."""
@@ -79,10 +79,8 @@ class AuthSettings(BaseModel):
     """
 
 
-class AuditSettings(BaseModel):
+class AuditSettings(_Group):
     """Retention of audit rows in days, by kind; 0: forever."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     change_days: int = Field(0, ge=0)
     """Changes."""
@@ -94,10 +92,8 @@ class AuditSettings(BaseModel):
     """Actions of agents."""
 
 
-class NotifySettings(BaseModel):
+class NotifySettings(_Group):
     """Network limits of notifications."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     private_networks: tuple[str, ...] = ()
     """Private networks (CIDR) that notifications may reach."""
@@ -107,8 +103,6 @@ class NotifySettings(BaseModel):
 
 class TraceSettings(SecretFiles):
     """Export of deployment traces with OTLP over HTTP."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str = ""
     """URL such as `https://collector:4318/v1/traces`. Without it no traces are exported."""
@@ -131,8 +125,6 @@ class KekKind(StrEnum):
 
 class KekSettings(SecretFiles):
     """The key-encryption key: it wraps the data keys that encrypt secrets in the store."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: KekKind = KekKind.FILE
     path: Path | None = None
@@ -158,8 +150,6 @@ class KekSettings(SecretFiles):
 class VaultSettings(SecretFiles):
     """A Vault whose KV engine (version 2) holds values of secrets."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")
     url: str
     token: SecretStr
@@ -170,10 +160,8 @@ class VaultSettings(SecretFiles):
     ca_file: Path | None = None
 
 
-class SecretSettings(BaseModel):
+class SecretSettings(_Group):
     """Sources of keys and of secret values."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kek: KekSettings = KekSettings()
     previous: tuple[KekSettings, ...] = ()
@@ -184,10 +172,8 @@ class SecretSettings(BaseModel):
     """
 
 
-class ApiSettings(BaseModel):
+class ApiSettings(_Group):
     """Limits of API callers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     requests_per_minute: int = Field(0, ge=0, le=6_000_000)
     """Maximum API requests per minute of one user, or of one unauthenticated address, over all
@@ -195,10 +181,8 @@ class ApiSettings(BaseModel):
     """
 
 
-class ControlPlaneSettings(BaseModel):
+class ControlPlaneSettings(_Group):
     """Settings of the control plane: data directory, store, keys, and network addresses."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     data_dir: Path
     """Data directory with the embedded store and the encryption key."""

@@ -96,6 +96,10 @@ class SpanExporter(Protocol):
         """Exports spans. Raises Unavailable if the receiver did not accept them."""
         ...
 
+    def close(self) -> None:
+        """Closes the connection."""
+        ...
+
 
 class MetricsSnapshotStore(Protocol):
     """Counts over the whole installation."""

@@ -140,7 +140,6 @@ async def test_a_finished_deployment_is_exported_once_and_older_ones_never(
         await turn(clock)
     finally:
         await loop.stop()
-        spans.close()
     roots = {one.name: one for one in taken.spans if not one.parent_span_id}
     assert sorted(roots) == ["deploy prod/s1", "deploy prod/s2"]
     assert len(taken.spans) == 8 and set(taken.headers) == {"Bearer x"}
@@ -200,7 +199,6 @@ async def test_a_row_that_commits_late_is_exported_too(
         await taken.holds(4, clock)
     finally:
         await loop.stop()
-        spans.close()
     roots = {one.name for one in taken.spans if not one.parent_span_id}
     assert roots == {"deploy prod/s1", "deploy prod/s2"}
 
@@ -221,7 +219,6 @@ async def test_deployments_of_another_replica_are_not_exported(
         await turn(clock)
     finally:
         await loop.stop()
-        spans.close()
     assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/own"}
 
 
@@ -244,7 +241,6 @@ async def test_a_refused_export_does_not_block_later_ones(
         await taken.holds(2, clock)
     finally:
         await loop.stop()
-        spans.close()
     assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/s2"}
 
 

@@ -42,6 +42,11 @@ class TraceExportLoop(BackgroundLoop):
     async def start(self) -> None:
         self.tasks.forever("tell", self._export_periodically())
 
+    async def stop(self) -> None:
+        """Stops all tasks, and closes the exporter."""
+        await super().stop()
+        self._sink.close()
+
     async def _export_periodically(self) -> None:
         edge = await retry_forever("find the ledger's end", self._ledger_position, self._clock)
         self._exported_until = self._safe_until = edge.last

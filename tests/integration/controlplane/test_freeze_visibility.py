@@ -24,7 +24,7 @@ EDITOR = person(Role.EDITOR, "ed")
 async def ask(world: World, actor: Actor, service: str, cluster: str) -> Any:
     groups = ClusterGroups(world.deps)
     operations = Operations(world.services, world.clusters, world.projects, groups)
-    backend = ApiBackend(operations.by_class(), world.identity, agents_port=0)
+    backend = ApiBackend(operations.by_class, world.identity, agents_port=0)
     context, given = Context(backend, caller=actor), {"service": service, "cluster": cluster}
     return (await schema.execute(ASK, given, context_value=context)).data
 

@@ -35,13 +35,16 @@ class Collector:
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.tries = 0
-        self.is_away = False
+        self.is_away = self.is_closed = False
 
     async def export(self, spans: Sequence[Span]) -> None:
         self.tries += 1
         if self.is_away:
             raise Unavailable("no collector")
         self.spans += spans
+
+    def close(self) -> None:
+        self.is_closed = True
 
     @property
     def deployments(self) -> list[str]:
@@ -181,3 +184,10 @@ async def test_a_deployment_waits_for_transactions_that_may_still_add_an_earlier
     assert await exports.exported() == ["deploy eu/web"]
     exports.edges.append(LedgerPosition(last + 2, 21, 21))
     assert await exports.exported() == ["deploy eu/web", "deploy eu/api"]
+
+
+async def test_stopping_closes_the_exporter(exports: Exports) -> None:
+    await exports.start()
+    assert not exports.collector.is_closed
+    await exports.loop.stop()
+    assert exports.collector.is_closed
