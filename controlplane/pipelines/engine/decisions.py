@@ -1,20 +1,29 @@
-"""Decisions of users: approve, reject, withdraw, retry, deny a revision, pause."""
+"""Decisions of users, and of external programs in their place."""
+
+from datetime import timedelta
 
 from controlplane.pipelines.engine.effects import Topic
 from controlplane.pipelines.engine.events import (
+    Aborted,
     Approved,
+    ApproversLeft,
     DenialRemoved,
+    ExternallyAnswered,
+    Lifted,
     Paused,
     ReleaseRejected,
     Resumed,
     Retried,
     RevisionDenied,
+    Skipped,
     Superseded,
 )
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
+from controlplane.pipelines.engine.gate_evaluation import reject_release
 from controlplane.pipelines.engine.rollout_engine import restart_rollout
-from controlplane.pipelines.engine.state_draft import StateDraft, clip
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.gates.kinds.approval import approval_of
+from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, needs_approval
 from controlplane.pipelines.model.pipeline import GateId
 from controlplane.pipelines.model.state import (
@@ -28,15 +37,15 @@ from controlplane.pipelines.model.state import (
     WaitingRelease,
 )
 
+_CALL_RETENTION = timedelta(minutes=15)
+"""Time for which a recorded signed call could be replayed with a valid signature."""
+
 
 def on_approved(draft: StateDraft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
-    context = waiting_gate_context(draft, event.gate, event.digests)
-    if isinstance(context, str):
-        return draft.emit_ignored(context)
-    problem = approval_problem(context.gate.rule, context.state, event)
-    if problem:
-        return draft.emit_ignored(problem)
+    context = _context_of_digests(draft, event.gate, event.digests)
+    if problem := approval_problem(context.gate.rule, context.state, event):
+        raise NotApplicable(problem)
     approval = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
     save_gate_state(draft, context, approvals=(*context.state.approvals, approval))
     draft.record(context.gate.id, context.release, f"approved: {event.comment}", event.actor)
@@ -44,9 +53,7 @@ def on_approved(draft: StateDraft, event: Approved) -> None:
 
 def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
-    context = waiting_gate_context(draft, event.gate, event.digests)
-    if isinstance(context, str):
-        return draft.emit_ignored(context)
+    context = _context_of_digests(draft, event.gate, event.digests)
     gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
     if gate in draft.pipeline.workflow:
         save_gate_state(draft, context, status=GateStatus.CLOSED, reason=clip(reason))
@@ -55,6 +62,60 @@ def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
         draft.change_candidate(draft.pipeline.gate[gate][0].id, refusal=refusal)
     draft.record(gate, context.release, f"rejected: {event.comment}", event.actor)
     draft.notify(Topic.REFUSED, gate, context.release, str(context.attempt), reason)
+
+
+def on_skipped(draft: StateDraft, event: Skipped) -> None:
+    """Lets the waiting release pass the gate; the next one is evaluated again."""
+    context = gate_context(draft, event.gate)
+    if context.release != event.release:
+        raise NotApplicable(f"release {context.release} is waiting there, not {event.release}")
+    if context.state.skipped:
+        raise NotApplicable(f"{context.gate.name} was {context.state.skipped}")
+    save_gate_state(draft, context, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
+    draft.record(context.gate.id, context.release, f"skipped: {event.reason}", event.actor)
+
+
+def on_externally_answered(draft: StateDraft, event: ExternallyAnswered) -> None:
+    """Applies a program's answer: approval counts for the current digests, refusal stops the
+    release.
+    """
+    context = gate_context(draft, event.gate)
+    gate = context.gate
+    if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
+        raise NotApplicable(f"{event.actor} is not the account that answers gate {gate.name}")
+    if context.release != event.release or context.render is None:
+        raise NotApplicable(f"release {event.release} is not waiting there")
+    if event.call in draft.calls:
+        raise NotApplicable("this call was already accepted")
+    if event.call:
+        recent = {key: at for key, at in draft.calls.items() if draft.now - at < _CALL_RETENTION}
+        draft.calls = {**recent, clip(event.call): draft.now}
+    if not event.passed:
+        edge, _ = draft.pipeline.gate[gate.id]
+        return reject_release(draft, edge, gate, f"{event.actor}: {event.reason}")
+    if context.state.approvals:
+        raise NotApplicable(f"{event.actor} has already answered")
+    approval = Approval(clip(event.actor), draft.now, clip(event.reason), context.digests)
+    save_gate_state(draft, context, approvals=(approval,))
+    draft.record(gate.id, context.release, f"passed: {event.reason}", event.actor)
+
+
+def on_approvers_left(draft: StateDraft, event: ApproversLeft) -> None:
+    """Voids the approvals of users who may no longer approve, for waiting releases."""
+    disabled = {clip(actor) for actor in event.actors}
+    for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
+        try:
+            context = gate_context(draft, id)
+        except NotApplicable:
+            continue
+        approvals = context.state.approvals
+        valid = tuple(approval for approval in approvals if approval.actor not in disabled)
+        if len(valid) == len(approvals):
+            continue
+        save_gate_state(draft, context, approvals=valid)
+        text = "approval void: the approver may no longer approve"
+        draft.record(id, context.release, text)
+        draft.notify(Topic.APPROVAL_VOIDED, id, context.release, f"left {len(valid)}", text)
 
 
 def on_superseded(draft: StateDraft, event: Superseded) -> None:
@@ -82,7 +143,7 @@ def on_superseded(draft: StateDraft, event: Superseded) -> None:
             settled=False,
         )
     if not queued_edges and not has_entered:
-        return draft.emit_ignored(f"there is no release {event.release} to withdraw from the stage")
+        raise NotApplicable(f"there is no release {event.release} to withdraw from the stage")
     draft.record(event.stage, event.release, text, event.actor)
 
 
@@ -103,14 +164,42 @@ def on_retried(draft: StateDraft, event: Retried) -> None:
     if has_failed and workflow_failed:
         draft.change_stage(event.stage, attempt=state.attempt + 1, workflow=None)
     elif not stopped_edges:
-        return draft.emit_ignored(f"release {event.release} was neither refused nor failed there")
+        raise NotApplicable(f"release {event.release} was neither refused nor failed there")
     draft.record(event.stage, event.release, "retry requested", event.actor)
+
+
+def on_aborted(draft: StateDraft, event: Aborted) -> None:
+    """Stops the rollout; the stage has failed with the release."""
+    state = draft.promoting_stage(event.stage, event.release)
+    if not state.revisions:
+        raise NotApplicable(f"the stage is not rolling out {event.release}")
+    if event.stage == draft.pipeline.first.id:
+        raise NotApplicable("the first stage follows git: there is nothing to abort")
+    text = clip(f"aborted by {event.actor}: {event.reason}")
+    draft.change_stage(
+        event.stage,
+        stopped=text,
+        health=Health.FAILED,
+        reason=text,
+        healthy_since=None,
+        settled=False,
+    )
+    draft.record(event.stage, event.release, text, event.actor)
+    draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{state.attempt}", text)
+
+
+def on_lifted(draft: StateDraft, event: Lifted) -> None:
+    """Acknowledges the rollback of a stage."""
+    if not draft.stage(event.stage).hold:
+        raise NotApplicable("the stage has no rollback notice")
+    draft.change_stage(event.stage, hold="")
+    draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
 
 
 def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
     """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
-        return draft.emit_ignored(f"{event.revision} is already denied")
+        raise NotApplicable(f"{event.revision} is already denied")
     draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
     for stage, state in draft.stages():
@@ -122,14 +211,14 @@ def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
 def on_denial_removed(draft: StateDraft, event: DenialRemoved) -> None:
     """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
-        return draft.emit_ignored(f"{event.revision} is not denied")
+        raise NotApplicable(f"{event.revision} is not denied")
     draft.record("", None, f"{event.revision} no longer denied", event.actor)
 
 
 def on_paused(draft: StateDraft, event: Paused) -> None:
     """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
-        return draft.emit_ignored(draft.paused)
+        raise NotApplicable(draft.paused)
     reason = f": {event.reason}" if event.reason else ""
     draft.paused = clip(f"paused by {event.actor}{reason}")
     draft.record("", None, f"paused{reason}", event.actor)
@@ -138,25 +227,9 @@ def on_paused(draft: StateDraft, event: Paused) -> None:
 def on_resumed(draft: StateDraft, event: Resumed) -> None:
     """Resumes the pipeline."""
     if draft.paused is None:
-        return draft.emit_ignored("the pipeline is not paused")
+        raise NotApplicable("the pipeline is not paused")
     draft.paused = None
     draft.record("", None, "resumed", event.actor)
-
-
-def waiting_gate_context(
-    draft: StateDraft, gate: GateId, digests: Digests | None
-) -> GateContext | str:
-    """Returns the release that waits at a gate with these digests (None: any), or the reason why
-    none does.
-    """
-    context = gate_context(draft, gate)
-    if isinstance(context, str):
-        return context
-    if context.render is None and digests is not None:
-        return "the release is not rendered yet, so its digests are unknown"
-    if context.render is not None and digests not in (None, context.digests):
-        return "the release has changed since it was shown; review it again"
-    return context
 
 
 def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
@@ -180,6 +253,16 @@ def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str 
     return None
 
 
+def _context_of_digests(draft: StateDraft, gate: GateId, digests: Digests | None) -> GateContext:
+    """Returns the context of a gate at which a release with these digests waits; None: any."""
+    context = gate_context(draft, gate)
+    if context.render is None and digests is not None:
+        raise NotApplicable("the release is not rendered yet, so its digests are unknown")
+    if context.render is not None and digests not in (None, context.digests):
+        raise NotApplicable("the release has changed since it was shown; review it again")
+    return context
+
+
 def _is_after_first(draft: StateDraft, event: Superseded | Retried) -> bool:
     """Returns whether the pipeline promotes to the stage; the first one follows git instead."""
     return event.stage != draft.pipeline.first.id
@@ -187,9 +270,8 @@ def _is_after_first(draft: StateDraft, event: Superseded | Retried) -> bool:
 
 def _promote_again(draft: StateDraft, event: Retried) -> None:
     if draft.paused is not None:
-        return draft.emit_ignored(draft.paused)
-    denied_reason = draft.denied_reason(draft.stage(event.stage).revisions.values())
-    if denied_reason:
-        return draft.emit_ignored(denied_reason)
+        raise NotApplicable(draft.paused)
+    if denied_reason := draft.denied_reason(draft.stage(event.stage).revisions.values()):
+        raise NotApplicable(denied_reason)
     restart_rollout(draft, draft.pipeline.stage[event.stage])
     draft.record(event.stage, event.release, "promoted again", event.actor)

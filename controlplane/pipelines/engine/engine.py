@@ -1,7 +1,7 @@
 """The engine: one event in, the next state and the effects out.
 
 `step` is pure and total: the same arguments give the same result. An event that does not apply
-changes nothing and produces a `EventIgnored`.
+changes nothing and produces an `EventIgnored`.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,13 @@ from controlplane.pipelines.engine import (
     decisions,
     events,
     git_merge,
-    overrides,
     reports,
     silence,
     starting,
 )
 from controlplane.pipelines.engine.advance import advance
 from controlplane.pipelines.engine.effects import Effect
-from controlplane.pipelines.engine.state_draft import StateDraft
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft
 from controlplane.pipelines.model.pipeline import Pipeline
 from controlplane.pipelines.model.state import PipelineState
 
@@ -29,7 +28,10 @@ def step(
 ) -> tuple[PipelineState, tuple[Effect, ...]]:
     """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
     draft = StateDraft(pipeline, state, now)
-    _HANDLERS[type(event)](draft, event)
+    try:
+        _HANDLERS[type(event)](draft, event)
+    except NotApplicable as problem:
+        draft.emit_ignored(problem.message)
     advance(draft)
     return draft.finish()
 
@@ -57,11 +59,11 @@ _HANDLERS: dict[type, Callable[[StateDraft, Any], None]] = {
     events.Budgeted: reports.on_budgeted,
     events.CheckStarted: reports.on_check_started,
     events.CheckAnswered: reports.on_check_answered,
-    events.ExternallyAnswered: overrides.on_externally_answered,
-    events.ApproversLeft: overrides.on_approvers_left,
-    events.Skipped: overrides.on_skipped,
-    events.Aborted: overrides.on_aborted,
-    events.Lifted: overrides.on_lifted,
+    events.ExternallyAnswered: decisions.on_externally_answered,
+    events.ApproversLeft: decisions.on_approvers_left,
+    events.Skipped: decisions.on_skipped,
+    events.Aborted: decisions.on_aborted,
+    events.Lifted: decisions.on_lifted,
     events.Approved: decisions.on_approved,
     events.ReleaseRejected: decisions.on_release_rejected,
     events.Superseded: decisions.on_superseded,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from controlplane.pipelines.engine.state_draft import StateDraft
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft
 from controlplane.pipelines.model.pipeline import Gate, GateId, StageId
 from controlplane.pipelines.model.state import (
     Digests,
@@ -34,8 +34,8 @@ class GateContext:
         return digests_of(self.render or {})
 
 
-def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> GateContext | str:
-    """Returns the context in which a gate is evaluated now, or the reason why it is not.
+def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> GateContext:
+    """Returns the context in which a gate is evaluated now. Raises NotApplicable if it is not.
 
     `unsettled` includes workflows of stages whose services are no longer healthy.
     """
@@ -43,13 +43,13 @@ def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> G
         return _workflow_context(draft, id, unsettled=unsettled)
     edge_and_gate = draft.pipeline.gate.get(id)
     if edge_and_gate is None:
-        return f"gate {id} does not exist"
+        raise NotApplicable(f"gate {id} does not exist")
     edge, gate = edge_and_gate
     candidate = draft.candidates.get(edge.id)
     if candidate is None:
-        return f"no release is waiting at gate {gate.name}"
+        raise NotApplicable(f"no release is waiting at gate {gate.name}")
     if candidate.refusal is not None:
-        return candidate.refusal.reason
+        raise NotApplicable(candidate.refusal.reason)
     state = candidate.gates.get(id, GateState())
     render = draft.render_of(edge.target, candidate.release)
     return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
@@ -65,13 +65,13 @@ def save_gate_state(draft: StateDraft, context: GateContext, **changes: object) 
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 
-def _workflow_context(draft: StateDraft, id: GateId, *, unsettled: bool) -> GateContext | str:
+def _workflow_context(draft: StateDraft, id: GateId, *, unsettled: bool) -> GateContext:
     stage, gate = draft.pipeline.workflow[id]
     stage_state = draft.stage(stage.id)
     state = stage_state.workflow or GateState()
     is_settled = stage_state.settled or (unsettled and not stage_state.stopped)
     if stage_state.release is None or not is_settled or state.status is not GateStatus.RUNNING:
-        return f"the workflow of {stage.name} is not running now"
+        raise NotApplicable(f"the workflow of {stage.name} is not running now")
     return GateContext(
         gate, stage.id, stage_state.release, stage_state.attempt, state, stage_state.revisions
     )

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from controlplane.pipelines.engine.effects import FollowChange
 from controlplane.pipelines.engine.events import BaseMoved, Changed, ChangeHinted
 from controlplane.pipelines.engine.health import PASSED_BEFORE
-from controlplane.pipelines.engine.state_draft import StateDraft, clip
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress
 from controlplane.pipelines.model.state import (
@@ -24,16 +24,13 @@ _MAX_INTERVAL_S = 300
 
 def on_changed(draft: StateDraft, event: Changed) -> None:
     """Records the state of a release's change in git; the history mentions it once."""
-    state = draft.stage(event.stage)
-    if not _is_promoted_by_git(draft, event.stage):
-        return draft.emit_ignored("the stage is not promoted by git")
-    if state.release != event.release or not state.revisions:
-        return draft.emit_ignored(f"the stage does not hold release {event.release}")
+    _check_promoted_by_git(draft, event.stage)
+    state = draft.occupied_stage(event.stage, event.release)
     before, change = state.change, event.change
     if before is not None and before.state is GitChangeState.LANDED:
-        return draft.emit_ignored(f"the release was already merged: {before}")
+        raise NotApplicable(f"the release was already merged: {before}")
     if before is not None and (before.state, before.number) == (change.state, change.number):
-        return None
+        return
     checked = replace(
         change, looks=before.looks if before else 0, looked_at=draft.now, next_at=None
     )
@@ -46,7 +43,7 @@ def on_changed(draft: StateDraft, event: Changed) -> None:
         }
         draft.change_stage(event.stage, wave_begun_at=draft.now)
     draft.change_stage(event.stage, change=checked, revisions=revisions)
-    return draft.record(event.stage, event.release, str(change))
+    draft.record(event.stage, event.release, str(change))
 
 
 def on_change_hinted(draft: StateDraft, event: ChangeHinted) -> None:
@@ -61,11 +58,8 @@ def on_base_moved(draft: StateDraft, event: BaseMoved) -> None:
     """Moves the release back before the gates of its stage, where it is rendered and evaluated
     again.
     """
-    state = draft.stage(event.stage)
-    if not _is_promoted_by_git(draft, event.stage):
-        return draft.emit_ignored("the stage is not promoted by git")
-    if state.release != event.release or not state.promoting:
-        return draft.emit_ignored(f"the stage is not rolling out {event.release}")
+    _check_promoted_by_git(draft, event.stage)
+    state = draft.promoting_stage(event.stage, event.release)
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
     draft.put_stage(event.stage, _last_good_state(draft, event.stage, state))
     for edge in draft.pipeline.edges_into[event.stage]:
@@ -96,9 +90,10 @@ def follow_change(draft: StateDraft, stage: Stage) -> None:
         draft.wake_at(change.next_at)
 
 
-def _is_promoted_by_git(draft: StateDraft, id: StageId) -> bool:
+def _check_promoted_by_git(draft: StateDraft, id: StageId) -> None:
     stage = draft.pipeline.stage.get(id)
-    return stage is not None and stage.git is not None
+    if stage is None or stage.git is None:
+        raise NotApplicable("the stage is not promoted by git")
 
 
 def _open_request(state: StageState) -> GitWriteStatus | None:

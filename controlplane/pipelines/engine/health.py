@@ -1,10 +1,8 @@
 """Health of a stage: reported by its services and, once they are healthy, by its own workflow."""
 
-from dataclasses import replace
-
 from controlplane.pipelines.engine.effects import Topic
-from controlplane.pipelines.engine.gate_checks import advance_steps, apply_timeout
 from controlplane.pipelines.engine.gate_context import GateContext
+from controlplane.pipelines.engine.gate_evaluation import evaluate_gate
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.gate_rules import needs_approval
 from controlplane.pipelines.model.pipeline import Stage, StageId
@@ -19,11 +17,11 @@ from controlplane.pipelines.model.state import (
 PASSED_BEFORE = GateState(GateStatus.OPEN, "passed earlier with this release")
 
 
-def set_health(draft: StateDraft, stage: StageId, health: Health, reason: str) -> None:
+def set_health(draft: StateDraft, stage: StageId, health: Health, *reasons: str) -> None:
     """Records the health of a stage. The first HEALTHY verifies it; soaking counts continuous
     health.
     """
-    state = draft.stage(stage)
+    state, reason = draft.stage(stage), "; ".join(reason for reason in reasons if reason)
     settled = health is Health.HEALTHY
     settled_reason = clip(reason) if settled else ""
     if draft.pipeline.stage[stage].workflow is not None:
@@ -52,29 +50,16 @@ def advance_workflow(draft: StateDraft, stage: Stage) -> None:
         return
     before = state.workflow or GateState()
     if before.status in (GateStatus.PENDING, GateStatus.RUNNING) and draft.paused is None:
-        after = _run_workflow(draft, stage, state, before)
+        context = GateContext(
+            stage.workflow, stage.id, state.release, state.attempt, before, state.revisions
+        )
+        after = evaluate_gate(draft, context, state)
         draft.change_stage(stage.id, workflow=after)
-        _announce_workflow(draft, stage, state, before, after)
+        _announce_workflow(draft, stage, context, after)
     current = draft.stage(stage.id)
     health, _ = _health_with_workflow(current, Health.HEALTHY, "")
     if current.workflow != state.workflow or health is not current.health:
         set_health(draft, stage.id, Health.HEALTHY, current.settled_reason)
-
-
-def _run_workflow(
-    draft: StateDraft, stage: Stage, state: StageState, before: GateState
-) -> GateState:
-    if stage.workflow is None or state.release is None:
-        return before
-    started = replace(before, since=before.since or draft.now)
-    if started.skipped:
-        return replace(started, status=GateStatus.OPEN, reason=started.skipped)
-    context = GateContext(
-        stage.workflow, stage.id, state.release, state.attempt, started, state.revisions
-    )
-    verdict, checks = advance_steps(draft, context, state)
-    verdict = apply_timeout(draft, stage.workflow, started, verdict)
-    return replace(started, status=verdict.status, reason=clip(verdict.reason), checks=checks)
 
 
 def _health_with_workflow(state: StageState, health: Health, reason: str) -> tuple[Health, str]:
@@ -91,17 +76,15 @@ def _health_with_workflow(state: StageState, health: Health, reason: str) -> tup
 
 
 def _announce_workflow(
-    draft: StateDraft, stage: Stage, state: StageState, before: GateState, after: GateState
+    draft: StateDraft, stage: Stage, context: GateContext, after: GateState
 ) -> None:
-    if stage.workflow is None or state.release is None:
-        return
-    rule = stage.workflow.rule
+    gate, release = context.gate, context.release
     if after.status is GateStatus.OPEN:
-        draft.record(stage.id, state.release, f"workflow passed: {after.reason}")
-    elif needs_approval(rule, after) and not needs_approval(rule, before):
+        draft.record(stage.id, release, f"workflow passed: {after.reason}")
+    elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, context.state):
         text = f"the workflow of {stage.name} needs approval"
-        content = fingerprint(state.revisions)
-        draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, state.release, content, text)
+        content = fingerprint(context.render or {})
+        draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)
 
 
 def _announce_health(draft: StateDraft, stage: StageId, topic: Topic, text: str) -> None:

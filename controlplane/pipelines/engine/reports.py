@@ -17,12 +17,12 @@ from controlplane.pipelines.engine.events import (
     VerificationFailed,
 )
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
+from controlplane.pipelines.engine.gate_steps import record_answer
 from controlplane.pipelines.engine.health import set_health
 from controlplane.pipelines.engine.rollout_engine import roll_back, rollout_state
 from controlplane.pipelines.engine.silence import leave_out_silent
 from controlplane.pipelines.engine.starting import observe_revisions
-from controlplane.pipelines.engine.state_draft import StateDraft, clip
-from controlplane.pipelines.gates.steps import record_answer
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.model.gate_rules import Step
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress, current_wave
@@ -42,48 +42,43 @@ MAX_OUTPUTS = 64
 
 def on_stage_observed(draft: StateDraft, event: StageObserved) -> None:
     """Records the first stage's revisions; new revisions are the next release."""
-    if event.stage != draft.pipeline.first.id:
-        return draft.emit_ignored("only the first stage follows git")
+    first = draft.pipeline.first
+    if event.stage != first.id:
+        raise NotApplicable("only the first stage follows git")
     if not draft.covers(event.stage, event.revisions):
-        return draft.emit_ignored("the report is not about exactly the services of the stage")
+        raise NotApplicable("the report is not about exactly the services of the stage")
     if not observe_revisions(draft, event):
-        return None
-    silence = leave_out_silent(draft, draft.pipeline.first, event.unsettled, event.unsettled)
+        return
+    silence = leave_out_silent(draft, first, event.unsettled, event.unsettled)
     if event.unsettled and silence.left_out.keys() >= set(event.unsettled):
-        return _set_health_with_reasons(draft, draft.pipeline.first, Health.HEALTHY, silence.reason)
-    return _set_health_with_reasons(
-        draft, draft.pipeline.first, event.health, event.reason, silence.reason
-    )
+        set_health(draft, first.id, Health.HEALTHY, silence.reason)
+    else:
+        set_health(draft, first.id, event.health, event.reason, silence.reason)
 
 
 def on_services_health(draft: StateDraft, event: ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
-    state = draft.stage(event.stage)
-    stage = draft.pipeline.stage.get(event.stage)
-    if stage is None or state.release != event.release or not state.revisions:
-        return draft.emit_ignored(f"the stage does not hold release {event.release}")
-    _update_health(draft, stage, event.healths, event.reasons)
+    draft.occupied_stage(event.stage, event.release)
+    _update_health(draft, draft.pipeline.stage[event.stage], event.healths, event.reasons)
 
 
 def on_promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
     """Marks the stage as failed with the release until a retry."""
-    state = draft.stage(event.stage)
-    if state.release != event.release or not state.promoting:
-        return draft.emit_ignored(f"the stage is not rolling out {event.release}")
+    draft.promoting_stage(event.stage, event.release)
     set_health(draft, event.stage, Health.FAILED, event.reason)
     draft.change_stage(event.stage, stopped=clip(event.reason))
 
 
 def on_verification_failed(draft: StateDraft, event: VerificationFailed) -> None:
     """Applies one cluster's failed verification to the whole stage."""
-    state, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
-    revision = state.revisions.get(event.service)
-    if stage is None or state.release != event.release or revision is None:
-        return draft.emit_ignored(f"the stage does not hold release {event.release}")
-    if stage.id == draft.pipeline.first.id or state.good_release == state.release:
-        draft.deny_revision(revision.digest, f"towline: {event.reason}")
-        return set_health(draft, event.stage, Health.FAILED, event.reason)
-    roll_back(draft, stage, event.reason)
+    state = draft.occupied_stage(event.stage, event.release)
+    if event.service not in state.revisions:
+        raise NotApplicable(f"the stage does not hold release {event.release}")
+    if event.stage == draft.pipeline.first.id or state.good_release == state.release:
+        draft.deny_revision(state.revisions[event.service].digest, f"towline: {event.reason}")
+        set_health(draft, event.stage, Health.FAILED, event.reason)
+    else:
+        roll_back(draft, draft.pipeline.stage[event.stage], event.reason)
 
 
 def on_frozen(draft: StateDraft, event: Frozen) -> None:
@@ -98,19 +93,13 @@ def on_budgeted(draft: StateDraft, event: Budgeted) -> None:
 
 def on_check_started(draft: StateDraft, event: CheckStarted) -> None:
     """Records the job, so that users find its log."""
-    running_check = _find_check(draft, event)
-    if isinstance(running_check, str):
-        return draft.emit_ignored(running_check)
-    context, step, check = running_check
+    context, step, check = _find_check(draft, event)
     _save_check(draft, context, step, replace(check, job_id=event.job_id))
 
 
 def on_check_answered(draft: StateDraft, event: CheckAnswered) -> None:
     """Records an answer to the newest attempt of a running step; all other answers are ignored."""
-    running_check = _find_check(draft, event)
-    if isinstance(running_check, str):
-        return draft.emit_ignored(running_check)
-    context, step, check = running_check
+    context, step, check = _find_check(draft, event)
     after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
     outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MAX_OUTPUTS]}
     _save_check(draft, context, step, replace(after, outputs=outputs))
@@ -120,9 +109,7 @@ def on_stage_rendered(draft: StateDraft, event: StageRendered) -> None:
     """Records a render; the first completes the content to approve, a different one voids
     approvals.
     """
-    problem = _render_problem(draft, event)
-    if problem:
-        return draft.emit_ignored(problem)
+    _check_render(draft, event)
     renders = draft.stage(event.stage).rendered
     before = renders.get(event.release)
     if before is not None and digests_of(before) != digests_of(event.revisions):
@@ -136,7 +123,7 @@ def on_stage_render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
     """Records a failed render: the release waits, and earlier approvals are void."""
     waiting_edges = draft.waiting_edges(event.stage, event.release)
     if not waiting_edges:
-        return draft.emit_ignored(f"release {event.release} is not waiting before the stage")
+        raise NotApplicable(f"release {event.release} is not waiting before the stage")
     for edge, _ in waiting_edges:
         draft.change_candidate(edge.id, render_error=clip(event.reason) or "unknown reason")
     _void_approvals(draft, event.stage, event.release, "failed")
@@ -147,18 +134,20 @@ def on_stage_render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
 
 def _find_check(
     draft: StateDraft, event: CheckStarted | CheckAnswered
-) -> tuple[GateContext, Step, CheckState] | str:
-    # An answer arrives once, so it must count even while a service is not healthy.
-    context = gate_context(draft, event.gate, unsettled=True)
-    if isinstance(context, str):
-        return "no check is waiting for this answer"
+) -> tuple[GateContext, Step, CheckState]:
+    """Returns the running check that the event is about. Raises NotApplicable if there is none."""
+    try:
+        # An answer arrives once, so it must count even while a service is not healthy.
+        context = gate_context(draft, event.gate, unsettled=True)
+    except NotApplicable:
+        raise NotApplicable("no check is waiting for this answer") from None
     check = context.state.checks.get(event.step)
     steps = context.gate.rule.steps_with(context.gate.patience)
     step = next((candidate for candidate in steps if candidate.name == event.step), None)
     if check is None or step is None or check.key != event.key:
-        return "the answer belongs to an outdated check"
+        raise NotApplicable("the answer belongs to an outdated check")
     if check.status is not GateStatus.RUNNING or check.pausing:
-        return "this attempt is already decided"
+        raise NotApplicable("this attempt is already decided")
     return context, step, check
 
 
@@ -205,17 +194,11 @@ def _update_health(
         reason = (
             f"{len(failed_services)} services failed, within the limit" if failed_services else ""
         )
-        return _set_health_with_reasons(draft, stage, Health.HEALTHY, reason, silence.reason)
+        return set_health(draft, stage.id, Health.HEALTHY, reason, silence.reason)
     reported = (s for s in unfinished if s in reasons and s not in silence.waits_for)
     reason = next((reasons[service] for service in reported), "")
     reason = reason or ("" if silence.waits_for else f"{len(unfinished)} services to go")
-    _set_health_with_reasons(draft, stage, Health.PROGRESSING, reason, silence.reason)
-
-
-def _set_health_with_reasons(
-    draft: StateDraft, stage: Stage, health: Health, *reasons: str
-) -> None:
-    set_health(draft, stage.id, health, "; ".join(reason for reason in reasons if reason))
+    set_health(draft, stage.id, Health.PROGRESSING, reason, silence.reason)
 
 
 def _next_progress(before: Progress, health: Health | None) -> Progress:
@@ -229,16 +212,16 @@ def _next_progress(before: Progress, health: Health | None) -> Progress:
     return before
 
 
-def _render_problem(draft: StateDraft, event: StageRendered) -> str | None:
+def _check_render(draft: StateDraft, event: StageRendered) -> None:
     if not draft.waiting_edges(event.stage, event.release):
-        return f"release {event.release} is not waiting before the stage"
+        raise NotApplicable(f"release {event.release} is not waiting before the stage")
     if not draft.covers(event.stage, event.revisions):
-        return "the render does not cover exactly the services of the stage"
+        raise NotApplicable("the render does not cover exactly the services of the stage")
     if draft.pipeline.stage[event.stage].git is not None:
-        return None  # The render used a commit that the release is going to become.
+        return  # The render used a commit that the release is going to become.
     release_commits = set(draft.releases[event.release].commits.values())
-    foreign = sorted({revision.commit for revision in event.revisions.values()} - release_commits)
-    return f"commit {foreign[0]} is not part of the release" if foreign else None
+    if foreign := {revision.commit for revision in event.revisions.values()} - release_commits:
+        raise NotApplicable(f"commit {min(foreign)} is not part of the release")
 
 
 def _void_approvals(draft: StateDraft, stage: StageId, release: ReleaseId, nonce: str) -> None:

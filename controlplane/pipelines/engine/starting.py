@@ -10,7 +10,7 @@ from controlplane.pipelines.engine.events import (
     Started,
     TriggerFound,
 )
-from controlplane.pipelines.engine.state_draft import StateDraft, clip
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.model.state import (
     FoundStatus,
     Release,
@@ -40,22 +40,22 @@ def observe_revisions(draft: StateDraft, event: StageObserved) -> bool:
 def on_started(draft: StateDraft, event: Started) -> None:
     """Makes the first stage's revisions a release."""
     if draft.paused is not None:
-        return draft.emit_ignored(draft.paused)
+        raise NotApplicable(draft.paused)
     if draft.unreleased is None:
-        return draft.emit_ignored(
+        raise NotApplicable(
             "nothing to start: the first stage has not changed since the newest release"
         )
-    return begin_release(draft, draft.unreleased, f"started: {event.reason}", event.actor)
+    begin_release(draft, draft.unreleased, f"started: {event.reason}", event.actor)
 
 
 def on_trigger_found(draft: StateDraft, event: TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
     is_same = before.finding == event.finding
-    if _find_trigger(draft, event.trigger) is None:
-        return draft.emit_ignored(f"trigger {event.trigger} does not exist")
+    if event.trigger not in draft.pipeline.trigger:
+        raise NotApplicable(f"trigger {event.trigger} does not exist")
     if is_same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
-        return draft.emit_ignored(f"{event.finding.value} was already found")
+        raise NotApplicable(f"{event.finding.value} was already found")
     attempt = before.attempt + 1 if is_same else 1
     draft.triggers[event.trigger] = TriggerState(
         before.slot, event.finding, FoundStatus.WAITING, attempt=attempt, at=draft.now
@@ -67,22 +67,18 @@ def on_trigger_found(draft: StateDraft, event: TriggerFound) -> None:
 def on_finding_written(draft: StateDraft, event: FindingWritten) -> None:
     """Records that a finding was written to the source of the first stage."""
     before = _pending_write(draft, event)
-    if before is None:
-        return draft.emit_ignored("another version has been found since")
     text = str(event.change) if event.change else event.text
     written = replace(before, status=FoundStatus.DONE, reason=clip(text), change=event.change)
     draft.triggers[event.trigger] = written
-    return draft.record(event.trigger, None, text)
+    draft.record(event.trigger, None, text)
 
 
 def on_finding_failed(draft: StateDraft, event: FindingFailed) -> None:
     """Records that a finding could not be written; the next poll tries again."""
     before = _pending_write(draft, event)
-    if before is None:
-        return draft.emit_ignored("another version has been found since")
     failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
     draft.triggers[event.trigger] = failed
-    return draft.record(event.trigger, None, f"could not be written: {event.reason}")
+    draft.record(event.trigger, None, f"could not be written: {event.reason}")
 
 
 def run_triggers(draft: StateDraft) -> None:
@@ -145,13 +141,9 @@ def _request_write(draft: StateDraft, trigger: Trigger) -> None:
     draft.emit(WriteFinding(key, trigger.id, state.finding))
 
 
-def _find_trigger(draft: StateDraft, id: str) -> Trigger | None:
-    return next((trigger for trigger in draft.pipeline.triggers if trigger.id == id), None)
-
-
-def _pending_write(draft: StateDraft, event: FindingWritten | FindingFailed) -> TriggerState | None:
-    """Returns the trigger's pending write, if the event is about exactly that."""
-    state = draft.triggers.get(event.trigger)
-    if state is None or state.status is not FoundStatus.WRITING:
-        return None
-    return state if state.finding == event.finding else None
+def _pending_write(draft: StateDraft, event: FindingWritten | FindingFailed) -> TriggerState:
+    """Returns the state of a trigger that writes this finding. Raises NotApplicable otherwise."""
+    state = draft.triggers.get(event.trigger, TriggerState())
+    if state.status is not FoundStatus.WRITING or state.finding != event.finding:
+        raise NotApplicable("another version has been found since")
+    return state

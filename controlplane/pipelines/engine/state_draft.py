@@ -19,6 +19,11 @@ from controlplane.pipelines.model.state import (
     StageState,
     WaitingRelease,
 )
+from core.errors import Conflict
+
+
+class NotApplicable(Conflict):
+    """The event does not apply to the state; its message is the text of `EventIgnored`."""
 
 
 class StateDraft:
@@ -54,6 +59,20 @@ class StateDraft:
     def stages(self) -> Iterator[tuple[StageId, StageState]]:
         """Returns the stages that hold a release."""
         yield from self._stages.items()
+
+    def occupied_stage(self, stage: StageId, release: ReleaseId) -> StageState:
+        """Returns the state of a stage that holds this release, or raises NotApplicable."""
+        state = self.stage(stage)
+        if state.release != release or not state.revisions:
+            raise NotApplicable(f"the stage does not hold release {release}")
+        return state
+
+    def promoting_stage(self, stage: StageId, release: ReleaseId) -> StageState:
+        """Returns the state of a stage that rolls this release out, or raises NotApplicable."""
+        state = self.stage(stage)
+        if state.release != release or not state.promoting:
+            raise NotApplicable(f"the stage is not rolling out {release}")
+        return state
 
     def put_stage(self, stage: StageId, value: StageState) -> None:
         self._stages[stage] = value
@@ -118,9 +137,8 @@ class StateDraft:
         self.emit(Notify(key, topic, place, release, clip(text)))
 
     def emit_ignored(self, text: str) -> None:
-        self.emit(
-            EventIgnored(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text))
-        )
+        key = f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        self.emit(EventIgnored(key, clip(text)))
 
     def wake_at(self, at: datetime) -> None:
         self._wakes.append(at)

@@ -1,4 +1,4 @@
-"""Evaluation of gates, a pure function for each kind.
+"""Kinds of gates, and the placeholders in their manifests.
 
-No side effects.
+The engine that evaluates gates does not belong here.
 """

@@ -144,6 +144,11 @@ class Pipeline:
         return (*gates, *self.workflow.values())
 
     @cached_property
+    def trigger(self) -> dict[str, Trigger]:
+        """Returns triggers by id."""
+        return {trigger.id: trigger for trigger in self.triggers}
+
+    @cached_property
     def groups(self) -> frozenset[str]:
         """Returns the ids of cluster groups that stages select services by, or roll out by."""
         selected = [stage.selector.clusters.groups for stage in self.stages if stage.selector]
