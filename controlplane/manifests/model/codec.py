@@ -126,6 +126,13 @@ class SpecCodec:
         field = self.by_name[name]
         return self._decode(field.hint, value, field.family, translate)
 
+    def decode_columns(self, values: JsonMapping, translate: Translate) -> Columns:
+        """Returns the fields of the change, with IDs instead of names."""
+        return {
+            self.by_name[name].attribute: self.decode(name, value, translate)
+            for name, value in values.items()
+        }
+
     def encode(self, columns: Columns, translate: Translate) -> JsonObject:
         """Returns the spec of a resource, without absent values, and sensitive ones by default."""
         return self._encode_fields(self.fields, columns, translate)

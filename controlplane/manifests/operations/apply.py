@@ -26,9 +26,8 @@ from controlplane.manifests.model.plan import (
     SpecDifference,
 )
 from controlplane.manifests.model.sealed import SecretFields
-from controlplane.manifests.operations.names import Reference, ResourceNames
+from controlplane.manifests.operations.names import Reference
 from controlplane.manifests.operations.reading import Declaration, DocumentReader
-from controlplane.manifests.operations.sealed_fields import FieldSeals
 from controlplane.manifests.operations.state import SpecReader
 from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.audit_entry import AuditEntry
@@ -75,9 +74,9 @@ class ApplyRun:
         self._reader = reader
         self._options = options
         self._problems = problems
-        self._names = ResourceNames(tx, actor, list(reader.kinds.values()))
-        self._seals = FieldSeals(context.sealer, tx)
-        self._state = SpecReader(tx, actor, self._names, reader, self._seals)
+        self._state = SpecReader(tx, actor, reader, context.sealer)
+        self._names = self._state.names
+        self._seals = self._state.seals
         self._resources: dict[Reference, _PresentState] = {}
         self._applied: dict[str, tuple[Declaration, _PresentState]] = {}
         self._failed: set[Reference] = set()
@@ -133,7 +132,6 @@ class ApplyRun:
     async def record(self) -> None:
         """Writes the owners of all fields, as the resources are now."""
         store = self._tx[DeclaredResourceStore]
-        changed = {id for id, (_, resource) in self._applied.items() if resource.row is None}
         specs = {id: resource.spec for id, (_, resource) in self._applied.items()}
         unchanged = {
             (item.kind, item.name) for item in self.items if item.action is ManifestAction.UNCHANGED
@@ -151,7 +149,7 @@ class ApplyRun:
         changes: dict[str, Columns] = {}
         audit: list[AuditEntry] = []
         for id, (declaration, resource) in self._applied.items():
-            before = None if id in changed else resource.declared
+            before = resource.declared
             after = self._declared_after(declaration, id, specs[id], before)
             if before is None:
                 added.append(after)
@@ -216,7 +214,7 @@ class ApplyRun:
         opened = await self._seals.opened(
             codec, spec, document.key, project or kind.default_project
         )
-        columns = self._decoded_columns(declaration, opened)
+        columns = codec.decode_columns(opened, names.id_of)
         resource.id = await kind.create(
             self._actor, Placement(document.name, scope, project), columns
         )
@@ -248,7 +246,7 @@ class ApplyRun:
             self._add_effect(declaration, action, metadata)
             return
         before = dict(
-            leaves({name: resource.spec.get(name) for name in changed if name in resource.spec})
+            leaves({name: resource.spec[name] for name in changed if name in resource.spec})
         )
         after = dict(leaves({name: desired[name] for name in changed if name in desired}))
         changes = [*metadata, *differences(before, after, declaration.codec.secret_names)]
@@ -268,7 +266,7 @@ class ApplyRun:
         opened = await self._seals.opened(
             declaration.codec, written, document.key, kind.project_of(row), {**desired, **stored}
         )
-        columns = self._decoded_columns(declaration, opened)
+        columns = declaration.codec.decode_columns(opened, self._names.id_of)
         await kind.update(self._actor, row, columns)
         self._defer_concluding(declaration, row.id, columns)
         self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
@@ -341,13 +339,6 @@ class ApplyRun:
         sealed = base64.b64decode(last_apply.document)
         stored = self._context.sealer.open(sealed, _seal_context(resource.id)).decode()
         return stored == digest(spec) and last_apply.state == _state_digest(resource.spec, spec)
-
-    def _decoded_columns(self, declaration: Declaration, values: JsonObject) -> Columns:
-        """Returns the fields of the change, with IDs instead of names."""
-        codec, columns = declaration.codec, {}
-        for name, value in values.items():
-            columns[codec.by_name[name].attribute] = codec.decode(name, value, self._names.id_of)
-        return columns
 
     def _check_project(self, declaration: Declaration, row: DeclaredRow) -> None:
         project = declaration.document.project

@@ -15,7 +15,6 @@ from controlplane.manifests.model.schemas import json_schema
 from controlplane.manifests.operations.apply import ApplyRun
 from controlplane.manifests.operations.names import ResourceNames
 from controlplane.manifests.operations.reading import DocumentReader
-from controlplane.manifests.operations.sealed_fields import FieldSeals
 from controlplane.manifests.operations.state import SpecReader, without_defaults
 from controlplane.manifests.ports import ApplyGuard, DeclaredResourceStore
 from controlplane.platform.batch import open_batch
@@ -101,13 +100,11 @@ class Manifests:
         wanted = {self.kind(name).name for name in kinds}
         documents: list[JsonObject] = []
         async with self._context.store.read() as tx:
-            names = ResourceNames(tx, actor, self._kinds)
-            seals = FieldSeals(self._context.sealer, tx)
-            state = SpecReader(tx, actor, names, self._reader, seals)
+            state = SpecReader(tx, actor, self._reader, self._context.sealer)
             for kind in self._kinds:
                 if not wanted or kind.name in wanted:
                     documents += [
-                        _to_document(kind, names, row, spec, declared, managed=managed_fields)
+                        _to_document(kind, state.names, row, spec, declared, managed=managed_fields)
                         for row, spec, declared in await state.exported(kind)
                     ]
         return write_documents(documents)
@@ -123,16 +120,14 @@ class Manifests:
         require_member(actor)
         kind = self.kind(kind_name)
         async with self._context.store.read() as tx:
-            names = ResourceNames(tx, actor, self._kinds)
-            row = await _find_row(actor, kind, names, key)
-            seals = FieldSeals(self._context.sealer, tx)
-            state = SpecReader(tx, actor, names, self._reader, seals)
+            state = SpecReader(tx, actor, self._reader, self._context.sealer)
+            row = await _find_row(actor, kind, state.names, key)
             declared = (await state.declared([row])).get(row.id)
             sealed = {row.id: declared.sealed} if declared else {}
             (spec,) = await state.specs(kind, [row], sealed)
             if not with_defaults:
                 spec = without_defaults(self._reader.codecs[kind.name], spec)
-            return _to_document(kind, names, row, spec, declared)
+            return _to_document(kind, state.names, row, spec, declared)
 
     async def declared(self, actor: Actor, kind_name: str, key: str) -> DeclaredResource | None:
         """Returns the managers of a resource; None if no manifest describes it.

@@ -12,6 +12,7 @@ from controlplane.manifests.ports import DeclaredResourceStore
 from controlplane.platform.kinds import AnyKind, DeclaredRow
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
+from controlplane.platform.sealing import Sealer
 from core.errors import TowlineError
 from core.json_object import JsonObject, JsonValue
 
@@ -21,20 +22,22 @@ _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 
 
 class SpecReader:
-    """Reads specs of many resources, with one query for each kind."""
+    """Reads specs of many resources, with one query for each kind.
+
+    `names` and `seals` are those of its transaction.
+    """
 
     def __init__(
         self,
         tx: Transaction,
         actor: Actor,
-        names: ResourceNames,
         reader: DocumentReader,
-        seals: FieldSeals,
+        sealer: Sealer,
     ) -> None:
+        self.names = ResourceNames(tx, actor, list(reader.kinds.values()))
+        self.seals = FieldSeals(sealer, tx)
         self._tx = tx
-        self._seals = seals
         self._actor = actor
-        self._names = names
         self._reader = reader
 
     async def specs(
@@ -51,7 +54,7 @@ class SpecReader:
         ids = {reference for values in columns for reference in codec.ids(values)}
         if kind.has_project:
             ids |= {("Project", id) for row in rows if (id := kind.project_of(row))}
-        await self._names.name_all(ids)
+        await self.names.name_all(ids)
         return [
             await self._encode_spec(kind, row, values, sealed.get(row.id, {}))
             for row, values in zip(rows, columns, strict=True)
@@ -77,10 +80,10 @@ class SpecReader:
     ) -> JsonObject:
         codec = self._reader.codecs[kind.name]
         if not sealed:
-            return codec.encode(columns, self._names.name_of)
-        plain = codec.revealing.encode(columns, self._names.name_of)
+            return codec.encode(columns, self.names.name_of)
+        plain = codec.revealing.encode(columns, self.names.name_of)
         place = kind.name_of(row), kind.project_of(row)
-        return await self._seals.shown(codec, plain, sealed, place)
+        return await self.seals.shown(codec, plain, sealed, place)
 
     async def exported(
         self, kind: AnyKind
@@ -91,7 +94,7 @@ class SpecReader:
             for row in await kind.all(self._tx)
             if kind.is_declared(row) and kind.may_read(self._actor, row)
         ]
-        keys = await self._names.add_rows(kind, rows)
+        keys = await self.names.add_rows(kind, rows)
         codec = self._reader.codecs[kind.name]
         declared = await self.declared(rows)
         sealed = {id: resource.sealed for id, resource in declared.items()}

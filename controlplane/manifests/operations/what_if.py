@@ -42,11 +42,7 @@ class ManifestReplays:
         if not names.has(declaration.reference):
             raise NotFound(kind=ResourceKind.PIPELINE)
         declaration.check_complete()
-        codec = declaration.codec
-        columns = {
-            codec.by_name[field].attribute: codec.decode(field, value, names.id_of)
-            for field, value in declaration.spec.items()
-        }
+        columns = declaration.codec.decode_columns(declaration.spec, names.id_of)
         draft = row_of(PipelineKind.change, columns | {"name": name})
         id = names.id_of(*declaration.reference)
         return await self._replays.run(actor, id, draft, since, until)
