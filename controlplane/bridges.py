@@ -49,7 +49,7 @@ from controlplane.repositories.ports import FollowedFiles, RepositoryStore, Repo
 from controlplane.secrets.operations.sealed_columns import SealedColumn
 from controlplane.secrets.operations.uses import set_uses
 from controlplane.secrets.ports import SealedTable, SealedTables, SecretStore, SecretVersionStore
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.operations.removal import begin_removal, delete_cluster_if_empty
 from controlplane.services.ports import (
     FlowStore,

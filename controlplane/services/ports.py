@@ -19,12 +19,17 @@ from controlplane.platform.ports import (
     Transaction,
 )
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.parts import ContextBinding, SecretUse, UsedSecrets
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, Confirmation, Revision, Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import (
+    Component,
+    Confirmation,
+    DryRunResult,
+    Revision,
+    Service,
+    ServiceSource,
+)
 from controlplane.services.model.status_codes import ClusterMapRow
 from core.json_object import JsonMapping
 from core.spec.objects import ObjectRef

@@ -16,6 +16,7 @@ SOURCES = ("core", "controlplane", "syncagent", "gitcache", "proxy", "towline", 
 SUFFIXES = (".json", ".py", ".pyi", ".proto", ".ts", ".tsx", ".graphql")
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:graphql|toml))`")
+CONSTANT = re.compile(r"`(_[A-Z_]+)`")
 FIELD, GATE = "Adding a field", "Adding a kind of gate"
 RENDERER, SINK = "Adding a renderer", "Adding a kind of sink"
 SOURCE, WIRE = "Adding an external source of secrets", "Adding a message to the wire"
@@ -133,6 +134,14 @@ def test_each_path_of_a_recipe_exists(recipe: str) -> None:
     named = named_by(recipe)
     assert named
     assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_each_constant_of_a_recipe_exists_in_a_file_that_it_names() -> None:
+    constants = set(CONSTANT.findall(recipes()[FIELD]))
+    named = [ROOT / path for path in named_by(FIELD) if path.endswith(".py")]
+    code = "\n".join(path.read_text() for path in named)
+    assert constants
+    assert {name for name in constants if not re.search(rf"^{name}\b", code, re.MULTILINE)} == set()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.pattern[:20])

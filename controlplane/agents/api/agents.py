@@ -19,7 +19,7 @@ from controlplane.platform.ports import Bus
 from controlplane.services.api.inputs import ConfigAttributes
 from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import ServiceDeployment
-from controlplane.services.model.objects import DryRunResult
+from controlplane.services.model.service import DryRunResult
 from core.spec.jobs import JobPhase
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange

@@ -18,8 +18,7 @@ from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.service import Confirmation, Service
+from controlplane.services.model.service import Confirmation, DryRunResult, Service
 from controlplane.services.operations.generations import publish_service
 from controlplane.services.operations.lookup import find_managed_service, find_service
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore

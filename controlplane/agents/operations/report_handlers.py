@@ -27,8 +27,7 @@ from controlplane.platform.names import is_label
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.service import STATE_OF_HEALTH, Component, Service
+from controlplane.services.model.service import STATE_OF_HEALTH, Component, DryRunResult, Service
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.removal import delete_cluster_if_empty, delete_service_rows
 from controlplane.services.ports import LedgerStore, PlanStore, ServiceStore

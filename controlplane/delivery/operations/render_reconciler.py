@@ -27,8 +27,7 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.quarantine import DeniedRevisions
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Revision, Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Revision, Service, ServiceSource
 from controlplane.services.operations.dependencies import dependency_groups, waiting_services
 from controlplane.services.operations.fences import (
     FencedService,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.generators.model.definitions import GeneratorDefinition
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate, TemplateOverride
 
 

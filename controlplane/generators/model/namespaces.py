@@ -9,7 +9,7 @@ from controlplane.generators.model.definitions import GeneratorDefinition
 from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label
 from controlplane.platform.parts import part
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.spec.bundle import KubeObject

@@ -18,9 +18,9 @@ from controlplane.generators.model.plan import GeneratedService, GeneratorEvalua
 from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_label, handle_from
 from controlplane.repositories.model.repository import check_folder, check_ref
-from controlplane.services.model.configuration import check_configuration
 from controlplane.services.model.helm import check_helm, follows_chart, ref_of_chart
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
+from controlplane.services.model.settings_checks import check_configuration
 from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject

@@ -17,7 +17,11 @@ from controlplane.generators.model.definitions import (
     scope_for_services,
 )
 from controlplane.generators.operations.generation import AnyGenerator, fleet_of
-from controlplane.generators.operations.reconciler import GeneratorReconciler, delete_generator
+from controlplane.generators.operations.reconciler import (
+    GeneratorReconciler,
+    delete_generator,
+    generator_key,
+)
 from controlplane.generators.operations.template_secrets import template_secrets
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.context import GENERATORS, Change, NamedOperations, OperationContext
@@ -28,11 +32,13 @@ from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.model.templates import FIELDS, ServiceTemplate
-from controlplane.services.operations.helm_sources import resolve_template_source, with_chart_ref
 from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.source_repositories import (
+    resolve_template_source,
+    with_chart_ref,
+)
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
 from core.json_object import JsonMapping
@@ -197,7 +203,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         return row_of(self.model, columns | {"project_id": change.project_id or None})
 
     def _request_reconcile(self, tx: Change, id: str) -> None:
-        tx.publish(GENERATORS, f"{self.owner_kind.value}/{id}")
+        tx.publish(GENERATORS, generator_key(self.owner_kind, id))
 
 
 async def _service_scope(tx: Transaction, actor: Actor, project_id: str | None) -> Resource:

@@ -41,21 +41,12 @@ _MAX_PROBLEMS = 10
 AnyGenerator = GlobalService | ServiceSet | ManagedNamespace
 
 
-class NoHosting:
-    """Placeholder for processes that cannot list open pull requests."""
-
-    async def open_requests(
-        self, repository_id: RepositoryId, provider: str = ""
-    ) -> list[OpenMergeRequest]:
-        raise Unavailable("this process cannot list open pull requests")
-
-
 class GeneratorEvaluator:
-    """Reads clusters, folders and open pull requests."""
+    """Reads clusters, folders and open pull requests; without `hosting`, no pull requests."""
 
     def __init__(self, context: OperationContext, hosting: PullRequests | None = None) -> None:
         self._context = context
-        self._hosting = hosting or NoHosting()
+        self._hosting = hosting
 
     async def evaluate(self, definition: AnyGenerator) -> GeneratorEvaluation:
         """Evaluates a generator.
@@ -128,6 +119,8 @@ class GeneratorEvaluator:
     async def _matching_requests(
         self, source: PullRequestGenerator
     ) -> tuple[OpenMergeRequest, ...]:
+        if self._hosting is None:
+            raise Unavailable("this process cannot list open pull requests")
         repository = RepositoryId(source.repository_id)
         requests = await self._hosting.open_requests(repository, source.provider)
         return tuple(select_requests(source, requests, self._context.clock.now()))

@@ -20,8 +20,7 @@ from controlplane.generators.ports import GlobalOverrideStore, GlobalServiceStor
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.model.templates import (
     OverrideDelta,
     ServiceTemplate,

@@ -14,7 +14,7 @@ from controlplane.generators.ports import ManagedNamespaceStore
 from controlplane.platform.parts import Columns, Given, given_part, replace_columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.operations.services import ServiceChange
 
 

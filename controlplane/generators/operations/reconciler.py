@@ -38,17 +38,17 @@ from controlplane.generators.ports import (
     ServiceSetStore,
 )
 from controlplane.platform.batch import append_last
-from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import RENDER_SERVICES, OperationContext
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import NamedRows, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.operations.fences import (
     full_project_message,
     reserve_room,
     room_for_services,
 )
+from controlplane.services.operations.generations import wake_agents
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.removal import begin_removal
 from controlplane.services.ports import LedgerStore, ServiceStore
@@ -64,8 +64,8 @@ MAX_CHANGES_PER_TRANSACTION = 50
 
 _STATUS_INTERVAL = timedelta(minutes=5)
 _MAX_PROBLEM = 1000
-_APPLIED_WITH = frozenset({"dry_run", "options", "verification"})
-_NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "dependencies"}
+_APPLY_OPTIONS = frozenset({"dry_run", "options", "verification"})
+_NOT_RENDERED = _APPLY_OPTIONS | {"protect", "version", "docs_path", "digest", "dependencies"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class GeneratorReconciler:
         """`<kind>/<id>` of every generator."""
         async with self._context.store.read() as tx:
             return [
-                f"{k.value}/{row.id}"
-                for k in OwnerKind
-                for row in await generator_table(tx, k).all()
+                generator_key(kind, row.id)
+                for kind in OwnerKind
+                for row in await generator_table(tx, kind).all()
             ]
 
     async def sources(self) -> dict[str, set[str]]:
@@ -99,15 +99,12 @@ class GeneratorReconciler:
         async with self._context.store.read() as tx:
             for definition in await tx[GlobalServiceStore].all():
                 if definition.source_id is not None:
-                    keys.setdefault(definition.source_id, set()).add(
-                        f"{definition.kind.value}/{definition.id}"
-                    )
+                    key = generator_key(definition.kind, definition.id)
+                    keys.setdefault(definition.source_id, set()).add(key)
             for definition in await tx[ServiceSetStore].all():
                 if definition.generator.folders is not None:
-                    repository = definition.generator.folders.repository_id
-                    keys.setdefault(repository, set()).add(
-                        f"{definition.kind.value}/{definition.id}"
-                    )
+                    key = generator_key(definition.kind, definition.id)
+                    keys.setdefault(definition.generator.folders.repository_id, set()).add(key)
         return keys
 
     async def plan(self, definition: AnyGenerator) -> TargetPlan:
@@ -257,7 +254,7 @@ class GeneratorReconciler:
             changed["input_digest"] = None
         if changed.keys() & {"ref", "folder", "repository_id"}:
             changed["pinned_sha"] = None
-        if changed.keys() & _APPLIED_WITH and service.desired.digest:
+        if changed.keys() & _APPLY_OPTIONS and service.desired.digest:
             changed["generation"] = service.desired.generation + 1
         if changed.pop("digest", None) and generated.content is not None:
             content = await bundle_columns(self._context, tx, service, generated.content)
@@ -293,13 +290,9 @@ class GeneratorReconciler:
         is_fresh = (
             definition.evaluated_at is not None and now - definition.evaluated_at < _STATUS_INTERVAL
         )
-        if (
-            is_fresh
-            and (problem, waiting) == (definition.problem, definition.waiting)
-            and not plan.size
-        ):
-            if definition.ending_at is None:
-                return
+        is_same = (problem, waiting) == (definition.problem, definition.waiting) and not plan.size
+        if is_fresh and is_same and definition.ending_at is None:
+            return
         async with self._context.store.write() as tx:
             if (
                 definition.ending_at is not None
@@ -331,12 +324,14 @@ class GeneratorReconciler:
         return LedgerEntry.of(service, stage, now, actor=actor, message=message)
 
     def _publish_changes(self, services: Sequence[Service]) -> None:
-        bus = self._context.bus
-        for service in services:
-            bus.publish(SERVICE, service.id)
-            bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        wake_agents(self._context, services)
         for repository in {service.repository_id for service in services if service.repository_id}:
-            bus.publish(RENDER_SERVICES, f"{repository}/")
+            self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+
+
+def generator_key(kind: OwnerKind, id: str) -> str:
+    """`<kind>/<id>` of a generator."""
+    return f"{kind.value}/{id}"
 
 
 def generator_table(tx: Transaction, kind: OwnerKind) -> NamedRows[Any]:

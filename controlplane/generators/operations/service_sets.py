@@ -21,7 +21,7 @@ from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import check_ref_of
 from controlplane.repositories.operations import find_repository
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Invalid
 from core.spec.source import RepositoryKind

@@ -7,8 +7,7 @@ from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.generators.operations.reconciler import generator_table
 from controlplane.generators.ports import GlobalServiceStore
 from controlplane.platform.ports import Transaction
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.model.templates import FIELDS
 from core.errors import Conflict, Forbidden
 

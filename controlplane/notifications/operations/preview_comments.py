@@ -22,8 +22,7 @@ from controlplane.notifications.model.commit_status import (
 from controlplane.platform.context import OperationContext
 from controlplane.platform.outbound_ports import GuardedClient
 from controlplane.platform.ports import Transaction
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Unavailable
 from core.outbound.reply import HttpReply

@@ -8,8 +8,7 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
 from controlplane.delivery.operations.render_reconciler import read_paths, render_parameters
 from controlplane.platform.context import ContextOperations
-from controlplane.services.model.service import Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Service, ServiceSource
 from controlplane.services.operations.fences import (
     FencedService,
     check_render_rate,

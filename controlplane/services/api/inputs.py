@@ -9,14 +9,13 @@ from controlplane.access.api.inputs import PolicyBindingAttributes, subjects_by_
 from controlplane.platform.graphql.derive import Draft, FieldValues, draft
 from controlplane.platform.graphql.inputs import json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json
-from controlplane.services.api.rendering import RenderingAttributes
 from controlplane.services.api.verification import VerificationAttributes
 from controlplane.services.model.service import HEALTH_OF_STATE, ComponentState
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange
 from core.errors import Invalid
 from core.spec.health import FieldCondition, HealthRule
-from core.spec.renderers import HelmSettings
+from core.spec.renderers import HelmSettings, RenderOptions, RenderValue
 from core.spec.sync import IgnoredDifference, SyncOptions
 
 
@@ -155,6 +154,17 @@ class SyncConfigAttributes(Draft[SyncOptions]):
             "namespace_labels": json_strings(metadata.labels, "labels"),
             "namespace_annotations": json_strings(metadata.annotations, "annotations"),
         }
+
+
+@draft(RenderValue)
+class RenderValueAttributes(Draft[RenderValue]):
+    """A value to pass to the renderer."""
+
+
+@draft(RenderOptions)
+class RenderingAttributes(Draft[RenderOptions]):
+    """Files and values of a render. They replace all earlier options; an absent field gets its
+    default."""
 
 
 @strawberry.input

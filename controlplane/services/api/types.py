@@ -17,7 +17,6 @@ from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, computed, output
 from controlplane.platform.graphql.scalars import Map
 from controlplane.repositories.api.repositories import GitRef, GitRepository
-from controlplane.services.api.rendering import ServiceRendering
 from controlplane.services.api.verification import ServiceHold
 from controlplane.services.model.helm import followed_source
 from controlplane.services.model.ledger import LedgerEntry
@@ -27,14 +26,14 @@ from controlplane.services.model.service import (
     ComponentState,
     Revision,
     Service,
+    ServiceSource,
 )
-from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ServiceStatus
 from controlplane.services.operations.components import ComponentOperations
 from core.json_object import JsonMapping
 from core.spec.health import FieldCondition, HealthRule
 from core.spec.objects import ObjectRef
-from core.spec.renderers import HelmSettings
+from core.spec.renderers import HelmSettings, RenderOptions, RenderValue
 from core.spec.status import Problem
 from core.spec.sync import DriftPolicy, IgnoredDifference, SyncOptions
 
@@ -312,6 +311,16 @@ class ServiceDependency:
 
     name: str
     """Name of the service."""
+
+
+@output(RenderValue)
+class ServiceRenderValue(Output[RenderValue]):
+    """A value that a service passes to its renderer."""
+
+
+@output(RenderOptions)
+class ServiceRendering(Output[RenderOptions]):
+    """Files and values of a render."""
 
 
 @output(

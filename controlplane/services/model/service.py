@@ -9,7 +9,6 @@ from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
 from controlplane.platform.parts import Columns, part, replace_columns
 from controlplane.repositories.model.repository import normalize_folder
 from controlplane.services.model.helm import release_of
-from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_of
 from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, RepositoryId, ServiceId
@@ -19,11 +18,25 @@ from core.spec.health import HealthState
 from core.spec.image_signatures import NO_SIGNATURE_RULES, SignatureRules
 from core.spec.input_checks import InputVerdict
 from core.spec.objects import ObjectRef
+from core.spec.plan import PlannedChange
 from core.spec.renderers import AUTO, RenderOptions
 from core.spec.source import RenderRequest, SourceFolder
 from core.spec.status import RENDER, Phase, Problem
 from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
+
+
+class OwnerKind(StrEnum):
+    """Kinds of definitions that generate services on many clusters."""
+
+    GLOBAL = "global"
+    SET = "set"
+    NAMESPACE = "namespace"
+
+    @property
+    def noun(self) -> str:
+        """Returns the kind's display name."""
+        return {"global": "global service", "set": "service set"}.get(self, "managed namespace")
 
 
 class ComponentState(StrEnum):
@@ -426,6 +439,28 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceSource:
+    """A further folder of a service, whose files appear below `path` in its own folder."""
+
+    id: str
+    service_id: str
+    repository_id: RepositoryId
+    """ID of the Git repository."""
+    place: int
+    """Position among the sources of the service."""
+    ref: str
+    """Branch, tag or commit."""
+    folder: str
+    """Folder in the repository."""
+    path: str
+    """Target folder, relative to the folder of the service."""
+    sha: str = ""
+    """Commit of the last render. Empty before the first one."""
+    tree: str = ""
+    """Git object id of the folder at the last render."""
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """A rendered state that was the desired state of a service. Immutable."""
 
@@ -499,3 +534,14 @@ class Component:
     def key(self) -> tuple[str, str, str, str]:
         """Returns the identity of the object inside its cluster."""
         return (self.group, self.kind, self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """Result of a service's dry run. `id` is the service's."""
+
+    id: str
+    sequence: int
+    """Generation of the desired state that the plan refers to."""
+    changes: tuple[PlannedChange, ...]
+    """Changes by object."""

@@ -12,12 +12,12 @@ from controlplane.access.ports import ProjectStore
 from controlplane.authorization import FenceCluster, FenceSource, Resource, ResourceKind, Verb
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
+from controlplane.platform.context import Change, OperationContext
 from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.service import Revision, Service
-from controlplane.services.operations.generations import publish_service
+from controlplane.services.operations.generations import publish_render, publish_service
 from controlplane.services.operations.sources import sources_of
 from controlplane.services.ports import ServiceStore
 from core.errors import Forbidden, Invalid, LimitExceeded
@@ -274,8 +274,7 @@ class ServiceFences:
         )
         for service in services:
             publish_service(tx, service)
-            if service.repository_id:
-                tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+            publish_render(tx, service)
 
 
 async def fence_of_job(

@@ -4,24 +4,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.platform.batch import append_last
-from controlplane.platform.context import DESIRED_STATE, SERVICE, Change, OperationContext
-from controlplane.platform.ports import Transaction
+from controlplane.platform.context import (
+    DESIRED_STATE,
+    RENDER_SERVICES,
+    SERVICE,
+    Change,
+    OperationContext,
+)
+from controlplane.platform.ports import Bus, Transaction
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from controlplane.services.ports import LedgerStore, ServiceStore
 
 
-def publish_service(tx: Change, service: Service) -> None:
+def publish_service(publisher: Change | Bus, service: Service) -> None:
     """Notifies the agent and subscribers of a changed desired state."""
-    tx.publish(SERVICE, service.id)
-    tx.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+    publisher.publish(SERVICE, service.id)
+    publisher.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+
+
+def publish_render(publisher: Change | Bus, service: Service) -> None:
+    """Requests a render of a service, if it has a repository."""
+    if service.repository_id:
+        publisher.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
 
 
 def wake_agents(context: OperationContext, services: Iterable[Service]) -> None:
     """Notifies agents and subscribers of changed desired states; call it after the commit."""
     for service in services:
-        context.bus.publish(SERVICE, service.id)
-        context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        publish_service(context.bus, service)
 
 
 async def raise_generation(

@@ -18,7 +18,6 @@ from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.batch import append_last
 from controlplane.platform.conflicts import check_unchanged, name_conflict
 from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
-from controlplane.platform.limits import check_count
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns, given_columns
 from controlplane.platform.ports import ANY, Page, PageQuery, Transaction
@@ -32,14 +31,15 @@ from controlplane.repositories.model.repository import (
 )
 from controlplane.repositories.operations import find_repository, with_last_poll
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.configuration import check_configuration
 from controlplane.services.model.helm import check_helm
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import UsedSecrets
-from controlplane.services.model.rendering import check_render_options
-from controlplane.services.model.service import Component, Revision, Service
-from controlplane.services.model.sources import ServiceSource
-from controlplane.services.model.sync_options import check_sync_options
+from controlplane.services.model.service import Component, Revision, Service, ServiceSource
+from controlplane.services.model.settings_checks import (
+    check_configuration,
+    check_render_options,
+    check_sync_options,
+)
 from controlplane.services.model.verification import check_verification
 from controlplane.services.operations.dependencies import (
     check_dependencies,
@@ -52,13 +52,7 @@ from controlplane.services.operations.fences import (
     check_revision_fence,
     check_service_fence,
 )
-from controlplane.services.operations.folder_sources import find_or_add_repository
-from controlplane.services.operations.generations import publish_service
-from controlplane.services.operations.helm_sources import (
-    resolve_chart_source,
-    resolve_helm_repository,
-    with_chart_ref,
-)
+from controlplane.services.operations.generations import publish_render, publish_service
 from controlplane.services.operations.lookup import (
     find_managed_service,
     find_readable_service,
@@ -66,6 +60,12 @@ from controlplane.services.operations.lookup import (
 )
 from controlplane.services.operations.quarantine import check_not_denied
 from controlplane.services.operations.removal import begin_removal
+from controlplane.services.operations.source_repositories import (
+    find_or_add_repository,
+    resolve_chart_source,
+    resolve_helm_repository,
+    with_chart_ref,
+)
 from controlplane.services.operations.sources import SourceChange, set_sources, sources_of
 from controlplane.services.ports import (
     ComponentStore,
@@ -85,7 +85,6 @@ from core.spec.sync import Removal, SyncOptions
 from core.spec.verification import Verification
 
 Related = TypeVar("Related", Cluster, Repository)
-_MAX_METADATA = 64
 _RENDER_INPUTS = frozenset(
     {
         "ref",
@@ -99,6 +98,20 @@ _RENDER_INPUTS = frozenset(
         "dependencies",
         "rendered_by",
     }
+)
+_CLONED = (
+    "ref",
+    "folder",
+    "kustomize_path",
+    "helm",
+    "templated",
+    "rendering",
+    "dry_run",
+    "version",
+    "options",
+    "rendered_by",
+    "verification",
+    "docs_path",
 )
 _FENCED = frozenset({"ref", "folder", "helm"})
 _APPLY_OPTIONS = frozenset({"dry_run", "paused", "options", "verification"})
@@ -171,8 +184,6 @@ class ServiceChange:
         if self.promoted:
             columns["promoted"] = True
         if self.options is not None:
-            _check_metadata(self.options.namespace_labels, "syncConfig.labels", 253)
-            _check_metadata(self.options.namespace_annotations, "syncConfig.annotations", 4096)
             check_sync_options(self.options)
         if self.ref is not None:
             columns["ref"] = check_ref(self.ref)
@@ -325,7 +336,11 @@ class Services:
             project = await _find_project(tx, change)
             cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
             if repository_url:
-                change = await _with_repository(tx, cluster, change, repository_url)
+                project_id = change.project_id or cluster.project_id
+                repository_id = await find_or_add_repository(
+                    tx, change.repository_id, repository_url, project_id
+                )
+                change = replace(change, repository_id=repository_id)
             service = await self._add_service(tx, cluster, name, namespace, change)
             # A new service has none that an empty list would remove.
             relations = replace(
@@ -458,10 +473,13 @@ class Services:
             sources = (await sources_of(tx, [id])).get(id, ())
             uses = await tx[SecretUseStore].of_services(id)
         require(actor, Verb.WRITE, original.target)
-        template = replace(
-            _change_from_settings(original, [binding.context_id for binding in bindings]),
+        template = ServiceChange(
+            namespace=original.namespace,
+            repository_id=original.repository_id,
+            context_ids=[binding.context_id for binding in bindings],
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
             uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in uses},
+            **{name: getattr(original.spec, name) for name in _CLONED},
         )
         differences = given_columns(change)
         differences["configuration"] = {
@@ -643,30 +661,7 @@ def _publish_change(tx: Change, service: Service, sources: Sequence[SourceChange
     for repository_id in {source.repository_id for source in sources}:
         tx.publish(RENDER_SERVICES, f"{repository_id}/")
     publish_service(tx, service)
-    if service.repository_id:
-        tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
-
-
-def _change_from_settings(service: Service, context_ids: Sequence[str]) -> ServiceChange:
-    """A change with the settings of a service, without name and dependencies."""
-    spec = service.spec
-    return ServiceChange(
-        namespace=service.namespace,
-        repository_id=service.repository_id,
-        ref=spec.ref,
-        folder=spec.folder,
-        kustomize_path=spec.kustomize_path,
-        helm=spec.helm,
-        templated=spec.templated,
-        rendering=spec.rendering,
-        dry_run=spec.dry_run,
-        version=spec.version,
-        options=spec.options,
-        rendered_by=spec.rendered_by,
-        verification=spec.verification,
-        docs_path=spec.docs_path,
-        context_ids=context_ids,
-    )
+    publish_render(tx, service)
 
 
 def _readable_by_id(actor: Actor, rows: Sequence[Related]) -> dict[str, Related]:
@@ -681,16 +676,6 @@ async def _check_renderer(tx: Change, columns: Columns) -> None:
             require(tx.actor, Verb.WRITE, cluster.target)
 
 
-async def _with_repository(
-    tx: Change, cluster: Cluster, change: ServiceChange, url: str
-) -> ServiceChange:
-    """The change of a new service with the repository of a URL."""
-    if change.repository_id:
-        raise Invalid("give either repositoryId or repositoryUrl", field="repositoryUrl")
-    project_id = change.project_id or cluster.project_id
-    return replace(change, repository_id=(await find_or_add_repository(tx, url, project_id)).id)
-
-
 async def _find_repository_id(tx: Change, change: ServiceChange) -> RepositoryId | None:
     if not change.repository_id:
         return None
@@ -700,11 +685,3 @@ async def _find_repository_id(tx: Change, change: ServiceChange) -> RepositoryId
         repository = await find_repository(tx, change.repository_id)
         require(tx.actor, Verb.READ, repository.target)
     return repository.id
-
-
-def _check_metadata(entries: Mapping[str, str], field: str, max_bytes: int) -> None:
-    """Enforces the limits of the agent protocol."""
-    check_count(len(entries), field, _MAX_METADATA)
-    for name, value in entries.items():
-        if max(len(name.encode()), len(value.encode())) > max_bytes:
-            raise Invalid(f"{name[:80]} is longer than {max_bytes} bytes", field=field)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.authorization import ResourceKind, Verb, require
-from controlplane.platform.context import RENDER_SERVICES, Change, OperationContext
+from controlplane.platform.context import Change, OperationContext
 from controlplane.platform.limits import check_count
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
@@ -15,8 +15,8 @@ from controlplane.repositories.model.repository import (
     normalize_folder,
 )
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Service, ServiceSource
+from controlplane.services.operations.generations import publish_render
 from controlplane.services.ports import ServiceSourceStore, ServiceStore
 from core.errors import Invalid, NotFound, Unavailable
 from core.identity import RepositoryId
@@ -162,7 +162,7 @@ async def mark_source_users_for_render(
         for service in followers:
             await tx[ServiceStore].mark_for_render(service.id)
     for service in followers:
-        context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+        publish_render(context.bus, service)
 
 
 def _group_by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:

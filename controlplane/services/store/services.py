@@ -16,16 +16,16 @@ from controlplane.platform.ports import PageQuery
 from controlplane.platform.store.rows import SqlReading, SqlRows, TableRows, chunks, tables
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
-from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.render_state import RenderState
 from controlplane.services.model.service import (
     STATUS_FIELDS,
     Component,
+    DryRunResult,
     Revision,
     Service,
+    ServiceSource,
     StatusFields,
 )
-from controlplane.services.model.sources import ServiceSource
 from controlplane.services.model.status_codes import ClusterMapRow
 from controlplane.services.ports import (
     ComponentStore,

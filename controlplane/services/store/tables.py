@@ -11,9 +11,13 @@ from controlplane.platform.store.schema import (
     substring_indexes,
 )
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.objects import DryRunResult
-from controlplane.services.model.service import Component, Revision, Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import (
+    Component,
+    DryRunResult,
+    Revision,
+    Service,
+    ServiceSource,
+)
 
 service_sources = row_table(
     "service_sources",

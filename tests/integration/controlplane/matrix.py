@@ -44,8 +44,7 @@ from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery, Store, Transaction
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
 from controlplane.secrets.sources.vault import VaultSource
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Component, Revision
+from controlplane.services.model.service import Component, OwnerKind, Revision
 from controlplane.services.ports import ComponentStore, RevisionStore, ServiceStore
 from controlplane.settings import ControlPlaneSettings
 from controlplane.store.audit_log import SqlAudit

@@ -15,8 +15,7 @@ from controlplane.clusters.operations.clusters import ClusterChange
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.platform.parts import column_values
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Confirmation, Phase, Service, SyncOptions
+from controlplane.services.model.service import Confirmation, OwnerKind, Phase, Service, SyncOptions
 from controlplane.services.model.verification import Quarantine, Verification
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.operations.sources import SourceChange, sources_of

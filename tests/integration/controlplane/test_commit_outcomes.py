@@ -23,8 +23,7 @@ from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import PageQuery
 from controlplane.repositories.model.repository import Repository
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid
 from core.spec.status import Phase, Problem

@@ -21,9 +21,8 @@ from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.quarantine import bundle_columns
 from controlplane.services.operations.services import ServiceChange

@@ -22,8 +22,7 @@ from controlplane.generators.operations.reconciler import (
 from controlplane.generators.ports import GlobalServiceStore
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.operations import RepositoryChange
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound

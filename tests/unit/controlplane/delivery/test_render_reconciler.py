@@ -19,8 +19,7 @@ from controlplane.delivery.operations.render_reconciler import (
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.service import Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Service, ServiceSource
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import (
     DeniedRevisionStore,

@@ -21,8 +21,7 @@ from controlplane.generators.operations.generation import AnyGenerator
 from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.ports import ServiceStore
 from core.spec.sync import Removal, SyncOptions
 from tests.fakes.clock import START

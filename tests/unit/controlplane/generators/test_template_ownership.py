@@ -15,8 +15,7 @@ from controlplane.generators.operations.template_ownership import (
 from controlplane.generators.ports import GlobalServiceStore
 from controlplane.secrets.model.secret import MAX_USES, Secret, SecretVersion
 from controlplane.secrets.ports import SecretStore, SecretVersionStore
-from controlplane.services.model.ownership import OwnerKind
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import OwnerKind, Service
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import SecretUseStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError

@@ -19,7 +19,7 @@ from controlplane.notifications.model.commit_status import (
 from controlplane.notifications.operations.preview_comments import PreviewComments
 from controlplane.notifications.sinks.github import GithubSink
 from controlplane.notifications.sinks.gitlab import GitlabSink
-from controlplane.services.model.ownership import OwnerKind
+from controlplane.services.model.service import OwnerKind
 from controlplane.services.ports import ServiceStore
 from core.errors import Unavailable
 from core.spec.status import Phase

@@ -15,7 +15,7 @@ from controlplane.repositories.model.repository import AuthMethod, GitHealth, Re
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.repositories.ports import RegistryAccount, RepositoryStore
 from controlplane.secrets.backends.envelope import EnvelopeSealer
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import ServiceSource
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from core.spec.source import Commit, GitCredentials, RepositoryKind, RepositoryState
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person

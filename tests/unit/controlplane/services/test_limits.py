@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.services.model.helm import check_helm, follows_chart, ref_of_chart, release_of
-from controlplane.services.model.sync_options import check_sync_options
+from controlplane.services.model.settings_checks import check_sync_options
 from controlplane.services.model.verification import check_verification
 from core.errors import Invalid
 from core.spec.health import FieldCondition, HealthRule, HealthState

@@ -8,9 +8,8 @@ import pytest
 from controlplane.authorization import Resource, ResourceKind
 from controlplane.services.model.blame import MAX_FIELDS, managed_fields
 from controlplane.services.model.live_state import parse_events, redact_object
-from controlplane.services.model.ownership import OwnerKind
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Component, ServiceSpec
+from controlplane.services.model.service import Component, OwnerKind, ServiceSpec
 from controlplane.services.model.status_codes import ServiceStatus, StatusCode, status_codes_of
 from controlplane.services.model.templates import (
     OverrideDelta,

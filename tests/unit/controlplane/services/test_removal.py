@@ -13,10 +13,8 @@ from controlplane.configuration.model.flow import (
 from controlplane.configuration.ports import ServiceExportStore, ServiceImportStore
 from controlplane.secrets.model.secret import Secret
 from controlplane.services.model.ledger import LedgerStage
-from controlplane.services.model.objects import DryRunResult
 from controlplane.services.model.parts import ContextBinding, SecretUse
-from controlplane.services.model.service import Component, Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Component, DryRunResult, Service, ServiceSource
 from controlplane.services.operations.removal import (
     begin_removal,
     delete_cluster_if_empty,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.services.model.rendering import check_render_options
+from controlplane.services.model.settings_checks import check_render_options
 from core.errors import Invalid
 from core.identity import RepositoryId
 from core.spec.render_orders import RenderOrder, dump_order, load_order

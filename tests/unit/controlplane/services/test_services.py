@@ -25,8 +25,7 @@ from controlplane.secrets.model.secret import Secret, SecretVersion
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.parts import ContextBinding, SecretUse
 from controlplane.services.model.quarantine import DeniedRevision
-from controlplane.services.model.service import Revision, Service
-from controlplane.services.model.sources import ServiceSource
+from controlplane.services.model.service import Revision, Service, ServiceSource
 from controlplane.services.model.verification import Quarantine
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange

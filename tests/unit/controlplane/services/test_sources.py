@@ -12,15 +12,14 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.ports import RepositoryStore
-from controlplane.services.model.service import Service
-from controlplane.services.model.sources import ServiceSource
-from controlplane.services.operations.helm_sources import (
+from controlplane.services.model.service import Service, ServiceSource
+from controlplane.services.operations.services import ServiceChange, Services
+from controlplane.services.operations.source_repositories import (
     resolve_chart_source,
     resolve_helm_repository,
     resolve_template_source,
     with_chart_ref,
 )
-from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import (
     RenderSources,
     SourceChange,
@@ -274,7 +273,7 @@ async def test_an_unknown_url_needs_the_permission_and_the_right_form(
     world: MemoryOperations, actor: Actor, url: str, error: type[Exception]
 ) -> None:
     helm = CHART | {"url": url}
-    with pytest.raises(error, match=r"you may not create one|https://… or oci://…"):
+    with pytest.raises(error, match=r"you may not add one|https://… or oci://…"):
         async with world.context.change(actor, "createServiceDeployment") as tx:
             await resolve_chart_source(tx, DEFAULT_PROJECT, repository_id=None, helm=helm)
     async with world.store.read() as tx:

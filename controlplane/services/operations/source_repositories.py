@@ -1,4 +1,4 @@
-"""Helm repositories of services, given by id or by URL."""
+"""Repositories of services, given by id or by URL."""
 
 from controlplane.access.operations.scopes import project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require
@@ -6,7 +6,12 @@ from controlplane.platform.context import Change
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
-from controlplane.repositories.model.repository import Repository, check_ref_of, origin_of
+from controlplane.repositories.model.repository import (
+    Repository,
+    check_ref_of,
+    check_url,
+    origin_of,
+)
 from controlplane.repositories.operations import find_repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.helm import ref_of_chart
@@ -17,6 +22,31 @@ from core.remotes import normalize_oci_url
 from core.spec.source import RepositoryKind
 
 _GIT_FIELDS = ("folder", "kustomize_path")
+_ACTIONS = {
+    RepositoryKind.GIT: "createGitRepository",
+    RepositoryKind.OCI: "createOciRepository",
+    RepositoryKind.HELM: "createHelmRepository",
+}
+
+
+async def find_or_add_repository(
+    tx: Change, repository_id: str | None, url: str, project_id: str
+) -> RepositoryId:
+    """The id of the Git or OCI repository with this URL; a new one has no credentials.
+
+    It is added in the transaction of its service, so that a refused service leaves none. NotFound,
+    Forbidden: the actor may not read it, or not add it. Invalid: there is an id as well.
+    """
+    if repository_id:
+        raise Invalid("give either repositoryId or repositoryUrl", field="repositoryUrl")
+    existing = await tx[RepositoryStore].by_url(url)
+    if existing is None:
+        kind = RepositoryKind.OCI if url.startswith("oci://") else RepositoryKind.GIT
+        return (await _add_repository(tx, check_url(url, kind), kind, project_id)).id
+    require(tx.actor, Verb.READ, existing.target)
+    if existing.kind is RepositoryKind.HELM:
+        raise Invalid(f"{url} has charts and no folders: give helm.url", field="repositoryUrl")
+    return existing.id
 
 
 async def resolve_chart_source(
@@ -31,7 +61,14 @@ async def resolve_chart_source(
     url = settings.get("url")
     if settings.get("repository_id") or repository_id or not url:
         return await resolve_helm_repository(tx, tx.actor, repository_id, settings)
-    return _source_columns(await _find_or_create_by_url(tx, url, project_id), settings)
+    url = _normalize_url(url)
+    origin_of(url, RepositoryKind.HELM)
+    existing = await tx[RepositoryStore].by_url(url)
+    if existing is None:
+        repository = await _add_repository(tx, url, RepositoryKind.HELM, project_id)
+    else:
+        repository = _require_readable_chart_repository(tx.actor, existing)
+    return _source_columns(repository, settings)
 
 
 async def resolve_helm_repository(
@@ -104,23 +141,21 @@ def _source_columns(repository: Repository, settings: JsonMapping) -> JsonObject
     return {"repository_id": repository.id, "helm": helm, "ref": ref_of_chart(helm), "folder": ""}
 
 
-async def _find_or_create_by_url(tx: Change, url: str, project_id: str) -> Repository:
-    url = _normalize_url(url)
-    origin_of(url, RepositoryKind.HELM)
-    existing = await tx[RepositoryStore].by_url(url)
-    if existing is not None:
-        return _require_readable_chart_repository(tx.actor, existing)
+async def _add_repository(
+    tx: Change, url: str, kind: RepositoryKind, project_id: str
+) -> Repository:
+    """Adds a repository without credentials. Forbidden: the actor may not do so in the project."""
     try:
         project = await project_for(tx, ResourceKind.REPOSITORY, project_id)
-    except Forbidden:
+    except (Forbidden, NotFound):
+        noun = "Helm repository" if kind is RepositoryKind.HELM else "repository"
         raise Forbidden(
-            f"no Helm repository has the URL {url}, and you may not create one: ask an "
-            "administrator to create it"
+            f"no {noun} has the URL {url}, and you may not add one: ask an administrator to add it"
         ) from None
     id, now = RepositoryId(tx.context.new_id()), tx.context.clock.now()
-    repository = Repository(id, url, now, now, project_id=project, kind=RepositoryKind.HELM)
+    repository = Repository(id, url, now, now, project_id=project, kind=kind)
     await tx[RepositoryStore].add(repository)
-    tx.audit_as("createHelmRepository", url, repository.id)
+    tx.audit_as(_ACTIONS[kind], url, repository.id)
     return repository
 
 
