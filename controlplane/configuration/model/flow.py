@@ -6,9 +6,11 @@ of its value.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
 
 from controlplane.platform.cycles import find_cycle
 from controlplane.platform.limits import check_count
@@ -167,7 +169,7 @@ def check_import(imported: Import) -> Import:
 
 def _check_size(name: str, value: object, path: str) -> None:
     """Raises Invalid if a value is too long or nests too deep."""
-    if (size := _size(value, 0)) > _MAX_VALUE_LENGTH:
+    if (size := _size(value)) > _MAX_VALUE_LENGTH:
         text = f"{name} must have at most {_MAX_VALUE_LENGTH:,} characters, not {size:,}"
         raise Invalid(text, field=path)
 
@@ -185,35 +187,29 @@ def rollout_order(graph: Graph, among: Collection[str] | None = None) -> list[li
     Rollouts follow this order. `among` keeps only these services, in the same order. Raises Invalid
     on a cycle.
     """
-    pending_sources = {
-        id: {source for source in _source_ids(graph, id) if source in graph} for id in graph
-    }
-    importers = _importers_by_source(graph)
-    ready = sorted(id for id, sources in pending_sources.items() if not sources)
+    sorter = TopologicalSorter(
+        {id: [source for source in _source_ids(graph, id) if source in graph] for id in graph}
+    )
+    try:
+        sorter.prepare()
+    except CycleError:
+        raise Invalid("the imports form a cycle", field="imports") from None
     groups: list[list[str]] = []
-    done = 0
-    while ready:
-        groups.append(ready)
-        done += len(ready)
-        next_ready: set[str] = set()
-        for id in ready:
-            for importer in importers.get(id, ()):
-                pending_sources[importer].discard(id)
-                if not pending_sources[importer]:
-                    next_ready.add(importer)
-        ready = sorted(next_ready)
-    if done < len(graph):
-        raise Invalid("the imports form a cycle", field="imports")
-    if among is None:
-        return groups
-    chosen = set(among)
-    filtered = ([id for id in group if id in chosen] for group in groups)
-    return [group for group in filtered if group]
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        sorter.done(*ready)
+        if group := sorted(id for id in ready if among is None or id in among):
+            groups.append(group)
+    return groups
 
 
 def affected_services(graph: Graph, start: str) -> list[str]:
     """Returns all direct and indirect importers of a service, in rollout order."""
-    importers, affected, queue = _importers_by_source(graph), set[str](), [start]
+    importers: dict[str, list[str]] = {}
+    for id in graph:
+        for source in _source_ids(graph, id):
+            importers.setdefault(source, []).append(id)
+    affected, queue = set[str](), [start]
     while queue:
         for importer in importers.get(queue.pop(), ()):
             if importer not in affected:
@@ -315,14 +311,6 @@ def _source_ids(graph: Graph, id: str) -> list[str]:
     return sorted({imported.source_id for imported in node.imports.values()}) if node else []
 
 
-def _importers_by_source(graph: Graph) -> dict[str, set[str]]:
-    importers: dict[str, set[str]] = {}
-    for id in graph:
-        for source in _source_ids(graph, id):
-            importers.setdefault(source, set()).add(id)
-    return importers
-
-
 def _imported_values(resolved: ResolvedImports, id: str) -> JsonObject:
     return {alias: imported.value for alias, imported in resolved.imports.get(id, {}).items()}
 
@@ -361,7 +349,7 @@ def _size_problem(
     Without a limit, services that each double what they import would fill the memory.
     """
     try:
-        size = _filled_size(value, node, imports, 0)
+        size = _size(value, partial(_filled_size, node=node, imports=imports))
     except Invalid as error:
         return f"{name}: {error.message}"
     return (
@@ -373,21 +361,14 @@ def _size_problem(
 
 
 def _filled_size(
-    value: object, node: FlowNode, imports: Mapping[str, ImportedValue], depth: int
+    text: str, depth: int, node: FlowNode, imports: Mapping[str, ImportedValue]
 ) -> int:
-    """Returns the size of a value with its references filled in, without filling them in."""
-    if isinstance(value, dict):
-        items = (_filled_size(item, node, imports, depth + 1) for item in value.values())
-        return sum(map(len, value)) + sum(items)
-    if isinstance(value, list):
-        return 1 + sum(_filled_size(item, node, imports, depth + 1) for item in value)
-    if not isinstance(value, str):
-        return _size(value, depth)
-    if reference := _REFERENCE.fullmatch(value):
-        return _size(_referenced_value(reference, node, imports), depth)
+    """Returns the size of a text with its references filled in, without filling them in."""
+    if reference := _REFERENCE.fullmatch(text):
+        return _size(_referenced_value(reference, node, imports), depth=depth)
     lengths: dict[str, int] = {}
-    size = len(value)
-    for match in _REFERENCE.finditer(value):
+    size = len(text)
+    for match in _REFERENCE.finditer(text):
         if match[0] not in lengths:
             lengths[match[0]] = len(str(_referenced_value(match, node, imports)))
         size += lengths[match[0]] - len(match[0])
@@ -402,10 +383,11 @@ def _references(value: object) -> Iterator[tuple[str, str]]:
         yield from _references(item)
 
 
-def _size(value: object, depth: int) -> int:
+def _size(value: object, text_size: Callable[[str, int], int] | None = None, depth: int = 0) -> int:
+    """Returns the number of characters of a value. Raises Invalid if it nests too deep."""
     check_count(depth, "value", _MAX_DEPTH, "levels")
     if isinstance(value, dict):
-        return sum(len(key) + _size(item, depth + 1) for key, item in value.items())
+        return sum(len(key) + _size(item, text_size, depth + 1) for key, item in value.items())
     if isinstance(value, list):
-        return 1 + sum(_size(item, depth + 1) for item in value)
-    return len(str(value))
+        return 1 + sum(_size(item, text_size, depth + 1) for item in value)
+    return text_size(value, depth) if text_size and isinstance(value, str) else len(str(value))
