@@ -108,7 +108,7 @@ async def _source_types(info: Info, rows: Sequence[ClusterSource]) -> list[Clust
     projects = await load_projects(context, [row.project_id for row in rows])
     sources = context[ClusterSources]
     handles = await sources.handles(actor, {row.settings.cluster_id for row in rows})
-    accounts = await sources.accounts(actor, {row.settings.service_account_id for row in rows})
+    accounts = await sources.accounts(actor, rows)
     return [
         ClusterSourceType.of(
             row,

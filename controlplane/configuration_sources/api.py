@@ -59,13 +59,15 @@ async def _source_types(
 ) -> list[ConfigurationSourceType]:
     context = info.context
     projects = await load_projects(context, [row.project_id for row in rows])
-    origins = await context[ConfigurationSources].origins(context.actor, rows)
+    sources = context[ConfigurationSources]
+    repositories = await sources.repository_urls(context.actor, rows)
+    accounts = await sources.accounts(context.actor, rows)
     return [
         ConfigurationSourceType.of(
             row,
             project=projects.get(row.project_id),
-            repository_url=origins.repositories.get(row.settings.repository_id),
-            service_account=origins.accounts.get(row.settings.service_account_id),
+            repository_url=repositories.get(row.settings.repository_id),
+            service_account=accounts.get(row.settings.service_account_id),
         )
         for row in rows
     ]

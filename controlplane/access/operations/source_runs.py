@@ -1,11 +1,12 @@
 """Sources: what the control plane reconciles again and again, as a service account."""
 
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from controlplane.access.model.users import User
 from controlplane.access.ports import UserStore
-from controlplane.authorization import Resource
+from controlplane.authorization import Actor, Resource, Verb
 from controlplane.platform.context import Change, NamedOperations, OperationContext
 from controlplane.platform.jobs import Job
 from controlplane.platform.parts import column_values
@@ -115,6 +116,13 @@ class SourceOperations(NamedOperations[S]):
     def runs(cls, context: OperationContext) -> SourceRuns[S]:
         """Returns the runs of all sources of the kind."""
         return SourceRuns(context, cls.job_kind, cls.topic, cls.port)
+
+    async def accounts(self, actor: Actor, sources: Collection[S]) -> Mapping[str, str]:
+        """E-mail addresses of the service accounts that the actor may read, by ID."""
+        ids = {source.settings.service_account_id for source in sources}
+        async with self._context.read(actor) as tx:
+            rows = await tx[UserStore].by_ids(ids)
+        return {row.id: row.email for row in rows if actor.may(Verb.READ, row.target)}
 
     async def _request(self, tx: Change, source: S) -> None:
         """Schedules a run after the commit."""

@@ -11,7 +11,6 @@ from controlplane.access.operations.delegation import require_permissions_of_use
 from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.service_accounts import find_service_account
 from controlplane.access.operations.source_runs import SourceOperations, changed_settings
-from controlplane.access.ports import UserStore
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.cluster_sources.model.inventory import check_settings
 from controlplane.cluster_sources.model.members import ClusterSourceMember
@@ -99,12 +98,6 @@ class ClusterSources(SourceOperations[ClusterSource]):
         async with self._context.read(actor) as tx:
             rows = await tx[ClusterStore].by_ids(ids)
         return {row.id: row.handle for row in rows if actor.may(Verb.READ, row.target)}
-
-    async def accounts(self, actor: Actor, ids: Collection[str]) -> Mapping[str, str]:
-        """Addresses of service accounts that the actor may read, by ID."""
-        async with self._context.read(actor) as tx:
-            rows = await tx[UserStore].by_ids(ids)
-        return {row.id: row.email for row in rows if actor.may(Verb.READ, row.target)}
 
     async def create(self, actor: Actor, change: ClusterSourceChange) -> ClusterSource:
         """Creates a source, which is reconciled at once.

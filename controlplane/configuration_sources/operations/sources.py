@@ -4,15 +4,14 @@ A source gives the permissions of its service account to everybody who can push 
 the actor must hold all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controlplane.access.operations.delegation import require_permissions_of_user
-from controlplane.access.operations.scopes import project_for
+from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.service_accounts import find_service_account
 from controlplane.access.operations.source_runs import SourceOperations, changed_settings
-from controlplane.access.ports import UserStore
 from controlplane.authorization import (
     VIEWER,
     Actor,
@@ -79,14 +78,6 @@ class ConfigurationSourceChange:
         return replace(after, folder=normalize_folder(check_folder(after.folder)))
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOrigins:
-    """URLs of repositories and addresses of service accounts, by their IDs."""
-
-    repositories: Mapping[str, str]
-    accounts: Mapping[str, str]
-
-
 @retry_operations
 class ConfigurationSources(SourceOperations[ConfigurationSource]):
     """Operations on configuration sources."""
@@ -107,16 +98,14 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
     ) -> ConfigurationSource:
         return _redact_plan_for(actor, await super().get(actor, id, name))
 
-    async def origins(self, actor: Actor, sources: Sequence[ConfigurationSource]) -> SourceOrigins:
-        """Names repositories and service accounts of sources, as far as the actor may read them."""
+    async def repository_urls(
+        self, actor: Actor, sources: Collection[ConfigurationSource]
+    ) -> Mapping[str, str]:
+        """URLs of the repositories that the actor may read, by ID."""
+        ids = {source.settings.repository_id for source in sources}
         async with self._context.read(actor) as tx:
-            settings = [source.settings for source in sources]
-            repositories = await tx[RepositoryStore].by_ids({s.repository_id for s in settings})
-            accounts = await tx[UserStore].by_ids({s.service_account_id for s in settings})
-        return SourceOrigins(
-            {row.id: row.url for row in repositories if actor.may(Verb.READ, row.target)},
-            {row.id: row.email for row in accounts if actor.may(Verb.READ, row.target)},
-        )
+            rows = await tx[RepositoryStore].by_ids(ids)
+        return {row.id: row.url for row in rows if actor.may(Verb.READ, row.target)}
 
     async def create(self, actor: Actor, change: ConfigurationSourceChange) -> ConfigurationSource:
         """Creates a source, which is reconciled at once.
@@ -151,6 +140,8 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
         async with self._context.change(actor, "updateConfigurationSource") as tx:
             before = await self._find(tx, id)
             tx.authorize(Verb.WRITE, before.target)
+            title = f"configuration source {before.name!r}"
+            check_not_moved(title, before.project_id, change.project_id)
             self._check_same_name(before, change.name)
             settings = change.applied(before.settings)
             changed = changed_settings(before.settings, settings)

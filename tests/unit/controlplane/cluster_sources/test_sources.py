@@ -194,7 +194,8 @@ async def test_reads_are_limited_to_readers(world: ClusterSourceWorld) -> None:
     with pytest.raises(NotFound):
         await world.sources.get(ADMIN, None, "other")
     assert await world.sources.handles(NOBODY, {MANAGEMENT}) == {}
-    assert await world.sources.accounts(NOBODY, {"robot"}) == {}
+    assert await world.sources.accounts(NOBODY, [source]) == {}
+    assert await world.sources.accounts(ADMIN, [source]) == {"robot": "robot@example.org"}
 
 
 async def test_a_deleted_management_cluster_is_named(world: ClusterSourceWorld) -> None:

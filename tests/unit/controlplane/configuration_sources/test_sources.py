@@ -165,6 +165,13 @@ async def test_a_name_is_unique_and_stays(world: SourceWorld) -> None:
         await world.sources.update(ADMIN, source.id, ConfigurationSourceChange(name="other"))
 
 
+async def test_a_source_moves_to_no_other_project(world: SourceWorld) -> None:
+    source = await world.create()
+    await world.sources.update(ADMIN, source.id, replace(change_of(), project_id=source.project_id))
+    with pytest.raises(Conflict, match="cannot be moved to another project"):
+        await world.sources.update(ADMIN, source.id, replace(change_of(), project_id="shop"))
+
+
 async def test_a_folder_belongs_to_one_source(world: SourceWorld) -> None:
     await world.create()
     for folder in ("fleet", "fleet/teams", ""):
