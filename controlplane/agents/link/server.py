@@ -131,7 +131,6 @@ class AgentLink(BackgroundLoop):
         stream = SYNC.wrap(call)
         hello = await _read_hello(stream)
         session = AgentSession(cluster_id, token_id, self._agents, stream, self._observer)
-        session.instance_id = hello.instance_id
         self._open_calls[session] = call
         await self._run_session(session, hello, stream, revocations)
 

@@ -103,6 +103,7 @@ class AgentSession:
         Returns once the agent or the control plane has said goodbye. Raises Invalid for an
         unsupported version or a message that breaks the protocol.
         """
+        self.instance_id = hello.instance_id
         work = Tasks(f"agent {self.cluster_id}")
         try:
             async with self._call_timeout:
@@ -177,7 +178,7 @@ class AgentSession:
             self._changed.clear()
             changed_ids, self._changed_ids = self._changed_ids, set()
             if "" in changed_ids or len(changed_ids) > _MAX_IDS_PER_QUERY:
-                await self._send_differences()
+                await self._send_services(await self._agents.desired_state(self.cluster_id))
             elif changed_ids:
                 state = await self._agents.desired_state(self.cluster_id, changed_ids)
                 await self._offer_all(state)
@@ -261,12 +262,10 @@ class AgentSession:
         number = await self._agents.record_reports(self.cluster_id, reports, offers)
         await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
-    async def _send_differences(self) -> None:
-        """Sends every difference between the agent's state and the desired state."""
-        await self._send_services(await self._agents.desired_state(self.cluster_id))
-
     async def _send_services(self, state: DesiredState) -> None:
-        """Sends the same differences, from desired state that was just read."""
+        """Sends every difference between the agent's state and the desired state of all its
+        services.
+        """
         state = await self._expected_state(state)
         services = state.services
         current_ids = {service.id for service in services}

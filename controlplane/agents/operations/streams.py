@@ -7,7 +7,6 @@ from controlplane.agents.ports import ProxySessions
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import OperationContext
-from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery
 from core.errors import NotFound, Unavailable
 from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
@@ -100,12 +99,6 @@ class OpenRequestOperations:
             return None
         if not all(visible):
             return ()
-        cluster_ids: list[ClusterId] = []
-        query, has_more = PageQuery(MAX_PAGE_ROWS, visible=visible), True
         async with self._context.store.read() as tx:
-            while has_more:
-                page = await tx[ClusterStore].page(query)
-                cluster_ids += (cluster.id for cluster in page.items)
-                has_more = page.more
-                query = replace(query, after=cluster_ids[-1] if cluster_ids else None)
-        return tuple(cluster_ids)
+            clusters = await tx[ClusterStore].all()
+        return tuple(c.id for c in clusters if actor.may(Verb.ADMINISTER, c.target))

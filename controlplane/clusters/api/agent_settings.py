@@ -16,7 +16,7 @@ from controlplane.clusters.operations.agent_settings import (
     AgentSettingsOperations,
 )
 from controlplane.platform.graphql.context import Context, Info
-from controlplane.platform.graphql.derive import Draft, Output, draft, output
+from controlplane.platform.graphql.derive import Draft, Output, computed, draft, output
 from controlplane.platform.graphql.inputs import values_by_name
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.platform.graphql.scalars import Map
@@ -86,34 +86,19 @@ class AgentSettingsAttributes(Draft[AgentSettingsChange]):
     selector: ClusterSelectorAttributes | None = None
 
 
-@strawberry.type
-class EffectiveSettings:
+@output(EffectiveAgentSettings, only={"settings"})
+class EffectiveSettings(Output[EffectiveAgentSettings]):
     """The settings of the agent of one cluster. Of several that match the cluster, one wins."""
 
-    settings: AgentSettings
-    """The settings that win."""
-    overruled: list[str]
+    overruled: list[str] = computed(lambda row: [other.name for other in row.others])
     """Names of the other settings that match, in the order of their precedence."""
-    conflicts: list[str]
+    conflicts: list[str] = computed(lambda row: row.conflicts)
     """Names of those with the same precedence, which lose by their name. Give one of them another
     priority."""
-    chart_values: Map
+    chart_values: Map = computed(lambda row: Map(row.settings.spec.chart_values))
     """Helm values that follow from size and image. `agentValues` take precedence over them."""
-    upgrade_problem: str | None
+    upgrade_problem: str | None = computed(lambda row: row.problem or None)
     """Reason for which the agent did not upgrade to the version. Null if there is none."""
-
-    @classmethod
-    def of_optional(cls, effective: EffectiveAgentSettings | None) -> "EffectiveSettings | None":
-        """Returns the settings of a cluster, and None without any."""
-        if effective is None:
-            return None
-        return cls(
-            settings=AgentSettings.of(effective.settings),
-            overruled=[other.name for other in effective.others],
-            conflicts=effective.conflicts,
-            chart_values=Map(effective.settings.spec.chart_values),
-            upgrade_problem=effective.problem or None,
-        )
 
 
 @output(

@@ -121,6 +121,7 @@ class EffectiveAgentSettings:
     """The settings of one cluster, and the others that match it."""
 
     settings: AgentSettings
+    """The settings that win."""
     others: Sequence[AgentSettings] = ()
     problem: str = ""
     """Reason for which the agent did not upgrade. Empty if there is none."""
