@@ -69,24 +69,19 @@ class DataKeyOperations:
         Returns True if the sealing key changed. Invalid: a key is wrapped by a key-encryption key
         that is missing in the settings. Unavailable.
         """
-        now = self._context.clock.now()
-        async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].all()
+        rows = await self._data_keys()
         for row in rows:
             if not self._ring.has_key(row.id):
                 self._ring.add_key(row.id, await self._unwrap(row))
-        active = [row for row in rows if row.begins_at <= now]
-        newest = max(active, key=lambda row: (row.begins_at, row.id)).id if active else ""
-        before, self._sealing_id = self._sealing_id, newest
+        newest = self._newest_active(rows)
+        before, self._sealing_id = self._sealing_id, newest.id if newest else ""
         if newest:
-            self._ring.seal_with(newest)
-        return newest != before
+            self._ring.seal_with(newest.id)
+        return self._sealing_id != before
 
     async def begin(self) -> None:
         """Creates the first data key if there is none; it is active at once."""
-        async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].all()
-        if not rows:
+        if not await self._data_keys():
             key = await self._new_key(timedelta())
             async with self._context.store.write() as tx:
                 await tx[DataKeyStore].add(key)
@@ -94,12 +89,7 @@ class DataKeyOperations:
     async def rewrap(self) -> int:
         """Wraps data keys of older key-encryption keys with the current one; returns their
         number."""
-        async with self._context.store.read() as tx:
-            rows = [
-                data_key
-                for data_key in await tx[DataKeyStore].all()
-                if data_key.kek != self._kek.name
-            ]
+        rows = [row for row in await self._data_keys() if row.kek != self._kek.name]
         return await self._rewrap_rows(rows)
 
     async def rotate(self, actor: Actor) -> DataKey:
@@ -109,9 +99,7 @@ class DataKeyOperations:
         """
         require(actor, *_ADMINISTER)
         key = await self._new_key(ACTIVATION_DELAY)
-        async with self._context.store.read() as tx:
-            rows = await tx[DataKeyStore].all()
-        await self._rewrap_rows(rows)
+        await self._rewrap_rows(await self._data_keys())
         async with self._context.change(actor, "rotateEncryptionKeys", _ADMINISTER) as tx:
             await tx[DataKeyStore].add(key)
             tx.audit(self._kek.name, key.id)
@@ -127,8 +115,7 @@ class DataKeyOperations:
             outdated = 0
             for table in tx[SealedTables].all():
                 outdated += len([row_id async for row_id in self._outdated_ids(table)])
-        active = [row for row in rows if row.begins_at <= self._context.clock.now()]
-        current = active[-1] if active else None
+        current = self._newest_active(rows)
         return KeyState(tuple(rows), current, outdated, self._kek.name, self._undecryptable)
 
     async def reseal(self) -> int:
@@ -144,7 +131,7 @@ class DataKeyOperations:
         for number, ids in enumerate(outdated):
             for start in range(0, len(ids), _BATCH):
                 async with self._context.store.write() as tx:
-                    table = tuple(tx[SealedTables].all())[number]
+                    table = tx[SealedTables].all()[number]
                     undecryptable += await self._reseal_rows(table, ids[start : start + _BATCH])
         self._undecryptable = tuple(undecryptable)
         if undecryptable:
@@ -157,6 +144,15 @@ class DataKeyOperations:
         """Closes the connections of all key-encryption keys."""
         for kek in self._keks.values():
             await kek.close()
+
+    async def _data_keys(self) -> list[DataKey]:
+        async with self._context.store.read() as tx:
+            return await tx[DataKeyStore].all()
+
+    def _newest_active(self, rows: Collection[DataKey]) -> DataKey | None:
+        """The key that seals new values; None before the first one."""
+        active = [row for row in rows if row.begins_at <= self._context.clock.now()]
+        return max(active, key=lambda row: (row.begins_at, row.id), default=None)
 
     async def _outdated_ids(self, table: SealedTable) -> AsyncIterator[str]:
         for row in await table.rows.all():
@@ -180,13 +176,20 @@ class DataKeyOperations:
         return undecryptable
 
     async def _new_key(self, delay: timedelta) -> DataKey:
-        """A new wrapped key, after checking that it can be unwrapped."""
         now = self._context.clock.now()
-        unwrapped = DataKey(self._context.new_id(), b"", self._kek.name, now, now + delay)
-        wrapped = await self._kek.wrap(secrets.token_bytes(32), unwrapped.context)
-        key = replace(unwrapped, wrapped=wrapped)
-        await self._unwrap(key)
-        return key
+        row = DataKey(self._context.new_id(), b"", self._kek.name, now, now + delay)
+        return await self._wrap(row, secrets.token_bytes(32))
+
+    async def _wrap(self, row: DataKey, key: bytes) -> DataKey:
+        """The row with the key, wrapped by the current key-encryption key, and unwrapped again.
+
+        Without that check, a broken hook would destroy all values that the key encrypts.
+        """
+        wrapped = await self._kek.wrap(key, row.context)
+        row = replace(row, wrapped=wrapped, kek=self._kek.name)
+        if await self._unwrap(row) != key:
+            raise Unavailable(f"{self._kek.name} returned another key than the one that it wrapped")
+        return row
 
     async def _unwrap(self, row: DataKey) -> bytes:
         kek = self._keks.get(row.kek)
@@ -202,7 +205,7 @@ class DataKeyOperations:
 
     async def _rewrap_rows(self, rows: list[DataKey]) -> int:
         for row in rows:
-            wrapped = await self._kek.wrap(await self._unwrap(row), row.context)
+            after = await self._wrap(row, await self._unwrap(row))
             async with self._context.store.write() as tx:
-                await tx[DataKeyStore].set_wrapped(row.id, wrapped, self._kek.name)
+                await tx[DataKeyStore].set_wrapped(row.id, after.wrapped, after.kek)
         return len(rows)

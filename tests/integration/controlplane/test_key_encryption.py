@@ -1,6 +1,7 @@
 """Key-encryption keys of every kind, and rotating both sorts of keys over a real store."""
 
 import base64
+import json
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -87,6 +88,12 @@ async def test_a_key_comes_back_and_only_to_its_context(kek: KeyEncryption) -> N
     assert await kek.unwrap(wrapped, "data-key:1") == KEY
     with pytest.raises(TowlineError):
         await kek.unwrap(wrapped, "data-key:2")
+
+
+@pytest.mark.parametrize("kek", ["local", "age"], indirect=True)
+async def test_a_short_text_is_no_wrapped_key(kek: KeyEncryption) -> None:
+    with pytest.raises(Invalid):
+        await kek.unwrap(b"short", "data-key:1")
 
 
 async def test_a_hook_by_url_is_asked_as_documented() -> None:
@@ -301,6 +308,24 @@ async def test_a_key_of_elsewhere_is_named(world: World) -> None:
         await other.keys.load()
     async with world.deps.store.read() as tx:
         assert len(await tx[DataKeyStore].all()) == 1
+
+
+@pytest.mark.parametrize("wrong", [b"", b"o" * 32], ids=["nothing", "another key"])
+async def test_a_hook_that_returns_another_key_replaces_no_wrapped_one(
+    world: World, wrong: bytes
+) -> None:
+    """Its answer would destroy every value that the data key encrypts."""
+    first = Sealing(world, LocalKek(b"a" * 32))
+    await first.keys.begin()
+    async with world.deps.store.read() as tx:
+        before = await tx[DataKeyStore].all()
+    answer = {"data": base64.b64encode(wrong).decode()}
+    broken = CommandKek([sys.executable, "-c", f"print({json.dumps(answer)!r})"])
+    moved = Sealing(world, broken, LocalKek(b"a" * 32))
+    with pytest.raises(Unavailable, match="returned a"):
+        await moved.keys.rewrap()
+    async with world.deps.store.read() as tx:
+        assert await tx[DataKeyStore].all() == before
 
 
 async def test_only_who_administers_the_installation_rotates_keys(world: World) -> None:
