@@ -102,11 +102,11 @@ from controlplane.repositories.ports import CredentialIssuer
 from controlplane.repositories.registry import ImageRegistries
 from controlplane.search.operations import SearchOperations
 from controlplane.secrets.backends.envelope import EnvelopeSealer, load_or_make_key
-from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.hooks import CommandKek, HttpKek
 from controlplane.secrets.backends.keks import AgeKek, LocalKek, age_identity, key_of
 from controlplane.secrets.backends.vault import KvStore, TransitKek, Vault
 from controlplane.secrets.loop import SecretLoop
+from controlplane.secrets.model.secret_source import ExternalSecretStores
 from controlplane.secrets.operations.keys import DataKeyOperations
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
@@ -441,7 +441,7 @@ def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
 
 def _sources(
     settings: SecretSettings, identity: CredentialAuthenticator, live: LiveObjects | None
-) -> ExternalSecretSources:
+) -> ExternalSecretStores:
     vaults = {
         vault.name: KvStore(
             Vault(
@@ -456,7 +456,7 @@ def _sources(
         )
         for vault in settings.vaults
     }
-    return ExternalSecretSources(vaults, os.environ, settings.environment, identity.actor_of, live)
+    return ExternalSecretStores(vaults, os.environ, settings.environment, identity.actor_of, live)
 
 
 def _retention(settings: AuditSettings) -> dict[AuditKind, timedelta]:

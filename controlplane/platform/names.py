@@ -1,7 +1,7 @@
 """Names that users choose: handles, services, namespaces, and limits of free text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from controlplane.platform.limits import check_length
@@ -64,6 +64,12 @@ LABEL_NAME = NameForm(
     {"type": "string", "pattern": f"^{_LABEL.pattern}$"}, lambda value: check_label(value, "")
 )
 """An RFC 1123 label."""
+
+
+def join_names(names: Sequence[object], most: int = 5) -> str:
+    """Returns the first names for a message, with the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def handle_from(name: str) -> str:

@@ -34,10 +34,8 @@ class KeyEncryption(Protocol):
     process.
     """
 
-    @property
-    def name(self) -> str:
-        """Returns the unique name of the key."""
-        ...
+    name: str
+    """Unique name of the key."""
 
     async def wrap(self, key: bytes, context: str) -> bytes:
         """Wraps a key. Raises Unavailable if the holder of the
@@ -53,8 +51,8 @@ class KeyEncryption(Protocol):
         ...
 
     async def close(self) -> None:
-        """Closes its connections, if it has any."""
-        ...
+        """Closes its connections. Default: it has none."""
+        return
 
 
 class ExternalSecrets(Protocol):

@@ -14,7 +14,7 @@ from controlplane.access.ports import (
 from controlplane.authorization import Actor, Fence, Resource, ResourceKind, Verb, require_member
 from controlplane.platform.context import Change, NamedOperations, OperationContext
 from controlplane.platform.limits import check_length
-from controlplane.platform.names import check_text
+from controlplane.platform.names import check_text, join_names
 from controlplane.platform.ports import Transaction
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict
@@ -108,10 +108,9 @@ class Projects(NamedOperations[Project]):
     async def _apply_fence(self, tx: Change, project: Project, *, confirmed: bool) -> None:
         refused = await self._effects.refused_services(tx, project)
         if refused and not confirmed:
-            more = len(refused) - _MAX_NAMED
-            names = ", ".join(refused[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
             raise Conflict(
-                f"this fence leaves services of project {project.name!r} outside: {names}. Nothing "
+                f"this fence leaves services of project {project.name!r} outside: "
+                f"{join_names(refused, _MAX_NAMED)}. Nothing "
                 "was changed. To apply it anyway, confirm it (--confirm; in the API confirmFence): "
                 "these services keep their objects, and get no new ones"
             )

@@ -4,13 +4,12 @@ from dataclasses import asdict, replace
 from datetime import datetime
 
 from controlplane.clusters.model.commands import Command, CommandKind, CommandState
+from controlplane.platform.names import join_names
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
 from core.json_object import JsonMapping
 from core.spec.objects import ObjectRef
 from core.spec.sync import ObjectSelection
-
-_NAMED = 5
 
 
 def selection_payload(service: Service, selection: ObjectSelection, actor: str) -> JsonMapping:
@@ -39,8 +38,7 @@ def selection_entry(
     selection = selection_of(command)
     assert selection is not None
     names = [str(ref) for ref in selection.objects]
-    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    text = f"partial sync of {', '.join(names[:_NAMED])}{suffix}"
+    text = f"partial sync of {join_names(names)}"
     reason = f": {message[:1000]}" if message else ""
     entry = LedgerEntry.of(
         service,

@@ -15,7 +15,7 @@ from controlplane.clusters.operations.groups import find_cluster_group
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import CLUSTER, DESIRED_STATE, ContextOperations
 from controlplane.platform.limits import check_count
-from controlplane.platform.names import check_text
+from controlplane.platform.names import check_text, join_names
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Confirmation, DryRunResult, Service
@@ -172,13 +172,12 @@ class AgentCommands(ContextOperations):
     def _confirmation_entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
     ) -> LedgerEntry:
-        suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
         entry = LedgerEntry.of(
             service,
             LedgerStage.CONFIRMED,
             self._context.clock.now(),
             actor=actor.shown_name,
-            message=f"deletion of {', '.join(names[:5])}{suffix}",
+            message=f"deletion of {join_names(names)}",
         )
         return replace(entry, sequence=sequence, detail={"objects": names[:1000]})
 

@@ -13,6 +13,7 @@ from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage
 from controlplane.pipelines.model.rollout import Strategy
 from controlplane.pipelines.model.state import Health, StageSilence, StageState
+from controlplane.platform.names import join_names
 from core.identity import ServiceId
 
 _RECHECK_INTERVAL = timedelta(seconds=60)
@@ -105,6 +106,4 @@ def _record_and_notify(draft: StateDraft, stage: Stage, topic: Topic, text: str)
 
 def _cluster_names(services: Mapping[ServiceId, str]) -> str:
     """Returns the clusters of services, as many as a message can hold."""
-    names = sorted(set(services.values()))
-    more = f" and {len(names) - _MAX_CLUSTER_NAMES} more" if len(names) > _MAX_CLUSTER_NAMES else ""
-    return ", ".join(names[:_MAX_CLUSTER_NAMES]) + more
+    return join_names(sorted(set(services.values())), _MAX_CLUSTER_NAMES)

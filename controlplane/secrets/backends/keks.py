@@ -9,14 +9,15 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from controlplane.secrets.backends.envelope import key_id
+from controlplane.secrets.ports import KeyEncryption
 from core.age import IDENTITY_PREFIX, AgeIdentity, encrypt, parse_identities
 from core.errors import Invalid
 
 _NONCE = 12
 
 
-class LocalKek:
-    """Implements `KeyEncryption` with a 32-byte key: AES-256-GCM, the context authenticated."""
+class LocalKek(KeyEncryption):
+    """Key encryption with a 32-byte key: AES-256-GCM, the context authenticated."""
 
     def __init__(self, key: bytes) -> None:
         self.name = f"local:{key_id(key).hex()}"
@@ -29,15 +30,12 @@ class LocalKek:
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
         try:
             return self._key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], context.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise Invalid(f"{self.name} did not wrap this key, or it was altered") from None
 
-    async def close(self) -> None:
-        """Does nothing: there are no connections."""
 
-
-class AgeKek:
-    """Implements `KeyEncryption` with an age X25519 identity (C2SP age, v1).
+class AgeKek(KeyEncryption):
+    """Key encryption with an age X25519 identity (C2SP age, v1).
 
     age authenticates no context, so the context precedes the key in the plain text.
     """
@@ -54,9 +52,6 @@ class AgeKek:
         if bound_context != context.encode():
             raise Invalid(f"{self.name} did not wrap this key, or it was altered")
         return key
-
-    async def close(self) -> None:
-        """Does nothing: there are no connections."""
 
 
 def key_of(text: str) -> bytes:

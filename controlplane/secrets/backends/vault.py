@@ -6,8 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from controlplane.secrets.backends.http import JsonClient
+from controlplane.secrets.model.secret_source import SecretValues
+from controlplane.secrets.ports import KeyEncryption
 from core.errors import Invalid, NotFound, Unavailable
-from core.json_object import JsonObject
+from core.json_object import JsonObject, JsonValue
 
 
 class Vault:
@@ -30,28 +32,26 @@ class Vault:
 
     async def read(self, path: str) -> JsonObject:
         """Returns the `data` of a path. Raises NotFound, Forbidden, Unavailable."""
-        return self._data_of(
-            await self._client.ask("GET", f"/v1/{_quote_path(path)}", self._headers)
-        )
+        return await self._ask("GET", path)
 
     async def write(self, path: str, body: JsonObject) -> JsonObject:
         """Writes to a path and returns the `data` of the response."""
-        url = f"/v1/{_quote_path(path)}"
-        return self._data_of(await self._client.ask("POST", url, self._headers, body))
+        return await self._ask("POST", path, body)
 
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.close()
 
-    def _data_of(self, answer: JsonObject) -> JsonObject:
+    async def _ask(self, method: str, path: str, body: JsonValue = None) -> JsonObject:
+        answer = await self._client.ask(method, f"/v1/{quote(path)}", self._headers, body)
         data = answer.get("data")
         if not isinstance(data, dict):
             raise Unavailable(f"{self.title} sent a response without data")
         return data
 
 
-class TransitKek:
-    """Implements `KeyEncryption` with a key of the transit engine, which never leaves Vault.
+class TransitKek(KeyEncryption):
+    """Key encryption with a key of the transit engine, which never leaves Vault.
 
     The context is sent as `associated_data`: the key must be of an AEAD type, as by default.
     """
@@ -76,11 +76,10 @@ class TransitKek:
             raise Unavailable(f"{self._vault.title} returned no key") from None
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._vault.close()
 
 
-class KvStore:
+class KvStore(SecretValues):
     """A KV engine of version 2. `prefix` may contain `{project}`, the name of the requesting
     project.
     """
@@ -91,7 +90,6 @@ class KvStore:
         self._prefix = prefix
 
     async def value(self, path: str, key: str, project: str) -> bytes:
-        """Returns one value of a secret. Raises NotFound, Forbidden, Unavailable."""
         prefix = self._prefix.replace("{project}", project).strip("/")
         full_path = "/".join(part for part in (self._mount, "data", prefix, path) if part)
         values = (await self._vault.read(full_path)).get("data") or {}
@@ -103,12 +101,7 @@ class KvStore:
         return value.encode()
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._vault.close()
-
-
-def _quote_path(path: str) -> str:
-    return quote(path, safe="/")
 
 
 def _b64(data: bytes) -> str:

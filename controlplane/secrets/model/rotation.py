@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.platform.limits import check_range
+from controlplane.platform.names import join_names
 from controlplane.platform.parts import part
 from core.errors import Conflict
 
@@ -235,6 +236,4 @@ def _has_elapsed(since: datetime, seconds: int, now: datetime) -> bool:
 
 
 def _consumer_names(consumers: Sequence[SecretConsumer]) -> str:
-    names = sorted(consumer.name for consumer in consumers)
-    suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + suffix
+    return join_names(sorted(consumer.name for consumer in consumers))

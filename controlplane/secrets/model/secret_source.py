@@ -10,7 +10,7 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.plugin_settings import Plugin, check_limits, setting_fields
 from controlplane.platform.ports import Transaction
 from controlplane.services.ports import LiveObjects
-from core.errors import Invalid
+from core.errors import Invalid, TowlineError
 
 MAX_PATH_LENGTH = 512
 
@@ -22,33 +22,8 @@ class SecretValues(Protocol):
         """Returns one value of a secret. Raises NotFound, Forbidden, Unavailable."""
         ...
 
-
-class SecretStores(Protocol):
-    """Connections of this process to external stores."""
-
-    @property
-    def vaults(self) -> Mapping[str, SecretValues]:
-        """Returns the Vaults of the settings by name."""
-        ...
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """Returns the environment of the control plane."""
-        ...
-
-    @property
-    def prefix(self) -> str:
-        """Returns the required prefix of variables. Without it none can be read."""
-        ...
-
-    @property
-    def live(self) -> LiveObjects | None:
-        """Returns the objects of clusters, None without a Kubernetes proxy."""
-        ...
-
-    @property
-    def actor_of(self) -> Callable[[str], Awaitable[Actor]]:
-        """Returns the lookup of the service account that reads."""
+    async def close(self) -> None:
+        """Closes all connections."""
         ...
 
 
@@ -80,8 +55,35 @@ class SecretSource(Plugin, ABC):
         """Checks that the actor may read the source. Raises Forbidden, Invalid."""
 
     @abstractmethod
-    async def read(self, stores: SecretStores, project: str) -> bytes:
+    async def read(self, stores: "ExternalSecretStores", project: str) -> bytes:
         """Returns the current value for a project.
 
         Raises NotFound, Forbidden, Unavailable or Invalid, without the value.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSecretStores:
+    """Connections of this process to external stores. Implements the port `ExternalSecrets`."""
+
+    vaults: Mapping[str, SecretValues]
+    """Vaults of the settings, by name."""
+    environ: Mapping[str, str]
+    """Environment of the control plane."""
+    prefix: str
+    """Required prefix of variables. Empty: none can be read."""
+    actor_of: Callable[[str], Awaitable[Actor]]
+    """Finds the service account that reads."""
+    live: LiveObjects | None = None
+    """Objects of clusters. None without a Kubernetes proxy."""
+
+    async def read(self, source: SecretSource, project: str) -> bytes:
+        try:
+            return await source.read(self, project)
+        except TowlineError as error:
+            raise type(error)(f"{source}: {error.message}") from None
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for vault in self.vaults.values():
+            await vault.close()

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.authorization import Actor, Verb
+from controlplane.authorization import Actor, ResourceKind, Verb
 from controlplane.platform.context import SECRET, OperationContext
+from controlplane.platform.references import found
 from controlplane.secrets.model.secret import Secret, check_value
-from controlplane.secrets.operations.secrets import add_version, find_secret
+from controlplane.secrets.operations.secrets import add_version
 from controlplane.secrets.ports import ExternalSecrets, SecretStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
@@ -29,7 +30,7 @@ class SecretRefresher:
     async def request(self, actor: Actor, id: str) -> Secret:
         """Requests a refresh now. Conflict: the secret has no source."""
         async with self._context.change(actor, "refreshSecret") as tx:
-            secret = await find_secret(tx, id)
+            secret = found(await tx[SecretStore].get(id), ResourceKind.SECRET)
             tx.authorize(Verb.WRITE, secret.target)
             if secret.source is None:
                 raise Conflict(f"secret {secret.name!r} has no source: set its value instead")
@@ -44,8 +45,7 @@ class SecretRefresher:
         if secret is None or secret.source is None:
             return
         try:
-            project_id = secret.project_id
-            value = check_value(await self._sources.read(secret.source, project_id))
+            value = check_value(await self._sources.read(secret.source, secret.project_id))
         except TowlineError as error:
             await self._store_result(secret, None, error.message)
             return

@@ -9,10 +9,9 @@ from controlplane.access.operations.scopes import check_not_moved, find_project,
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, NamedOperations, OperationContext
-from controlplane.platform.names import check_length, check_text
+from controlplane.platform.names import check_length, check_text, join_names
 from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import found
 from controlplane.platform.retry import retry_operations
 from controlplane.secrets.model.generated import ValueGenerator
 from controlplane.secrets.model.rotation import Rotation, RotationDecision, RotationPlan
@@ -124,15 +123,16 @@ class Secrets(NamedOperations[Secret]):
     async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
         """The versions of a secret, newest first, without values."""
         async with self._context.read(actor) as tx:
-            secret = await _find_readable(tx, actor, id)
-            rows = await tx[SecretVersionStore].of_secret(secret.id)
+            require(actor, Verb.READ, (await self._find(tx, id)).target)
+            rows = await tx[SecretVersionStore].of_secret(id)
         without_values = [replace(version, sealed=None) for version in rows]
         return sorted(without_values, key=lambda version: version.number, reverse=True)
 
     async def consumers(self, actor: Actor, id: str) -> list[UseView]:
         """The uses of a secret by services that the actor may see."""
         async with self._context.read(actor) as tx:
-            secret = await _find_readable(tx, actor, id)
+            secret = await self._find(tx, id)
+            require(actor, Verb.READ, secret.target)
             uses = await tx[SecretUseStore].of_secret(id)
             services = await services_of(tx, uses)
         views = [
@@ -217,10 +217,10 @@ class Secrets(NamedOperations[Secret]):
             tx.authorize(Verb.WRITE, secret.target)
             uses = await tx[SecretUseStore].of_secret(id)
             if uses:
-                names = sorted({s.name for s in (await services_of(tx, uses)).values()})
-                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                services = await services_of(tx, uses)
+                names = sorted({service.name for service in services.values()})
                 raise Conflict(
-                    f"secret {secret.name!r} is in use by {', '.join(names[:5])}{more}: "
+                    f"secret {secret.name!r} is in use by {join_names(names)}: "
                     f"`towline secrets consumers {secret.name}` shows them; end each use first"
                 )
             for version in await tx[SecretVersionStore].of_secret(id):
@@ -310,14 +310,3 @@ async def _check_version_limit(tx: Transaction, secret: Secret) -> None:
     versions = await tx[SecretVersionStore].usable(secret.id)
     if len(versions) >= MAX_VERSIONS:
         raise Invalid(f"{MAX_VERSIONS} versions have a value: revoke some first", field="value")
-
-
-async def find_secret(tx: Transaction, id: str) -> Secret:
-    """Finds a secret. NotFound: it does not exist."""
-    return found(await tx[SecretStore].get(id), ResourceKind.SECRET)
-
-
-async def _find_readable(tx: Transaction, actor: Actor, id: str) -> Secret:
-    secret = await find_secret(tx, id)
-    require(actor, Verb.READ, secret.target)
-    return secret

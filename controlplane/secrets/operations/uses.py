@@ -33,11 +33,12 @@ async def set_uses(
     secrets = {name: await usable_secret(tx, actor, id) for name, (id, _) in sorted(uses.items())}
     names: list[str] = []
     for name, secret in secrets.items():
-        version = await _version_for_use(tx, secret, uses[name][1])
-        before, pinned = current.get(name), uses[name][1] is not None
-        if before is not None and _is_same_use(before, secret, version, pinned=pinned):
-            continue
+        pinned_version = uses[name][1]
+        version = await _version_for_use(tx, secret, pinned_version)
+        before, pinned = current.get(name), pinned_version is not None
         if before is not None:
+            if _is_same_use(before, secret, version, pinned=pinned):
+                continue
             await tx[SecretUseStore].remove(before.id)
         await tx[SecretUseStore].add(
             SecretUse(
@@ -104,9 +105,9 @@ async def consumers(tx: Transaction, secret: Secret) -> list[SecretConsumer]:
     """The uses of a secret, with the state of their services."""
     uses = await tx[SecretUseStore].of_secret(secret.id)
     services = await services_of(tx, uses)
-    movable_ids = {use.id for use in await _in_unfrozen_clusters(tx, uses, services)}
+    frozen = await frozen_clusters(tx) if uses else {}
     return [
-        _consumer(use, services[use.service_id], movable=use.id in movable_ids and not use.pinned)
+        _consumer(use, services[use.service_id], frozen)
         for use in uses
         if use.service_id in services
     ]
@@ -119,7 +120,7 @@ async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str,
     return {service.id: service for service in services}
 
 
-def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsumer:
+def _consumer(use: SecretUse, service: Service, frozen: Collection[str]) -> SecretConsumer:
     has_version = service.observed.observed_generation >= use.sequence
     return SecretConsumer(
         use.id,
@@ -127,19 +128,16 @@ def _consumer(use: SecretUse, service: Service, *, movable: bool) -> SecretConsu
         use.version,
         settled=has_version and service.observed.phase is Phase.HEALTHY,
         failed=has_version and service.observed.phase in (Phase.FAILED, Phase.DEGRADED),
-        movable=movable,
+        movable=not use.pinned and service.cluster_id not in frozen,
     )
 
 
-async def _in_unfrozen_clusters(
-    tx: Transaction, uses: Sequence[SecretUse], services: dict[str, Service] | None = None
-) -> list[SecretUse]:
-    """The uses in clusters that are not frozen."""
+async def _in_unfrozen_clusters(tx: Transaction, uses: Sequence[SecretUse]) -> Sequence[SecretUse]:
     frozen = await frozen_clusters(tx) if uses else {}
     if not frozen:
-        return list(uses)
-    services_by_id = services if services is not None else await services_of(tx, uses)
-    unfrozen = {id for id, service in services_by_id.items() if service.cluster_id not in frozen}
+        return uses
+    services = await services_of(tx, uses)
+    unfrozen = {id for id, service in services.items() if service.cluster_id not in frozen}
     return [use for use in uses if use.service_id in unfrozen]
 
 
@@ -154,8 +152,7 @@ async def usable_secret(tx: Transaction, actor: Actor, id: str) -> Secret:
 async def _version_for_use(tx: Transaction, secret: Secret, pinned: int | None) -> int:
     """The version for a new use. Conflict: it does not exist, or was revoked."""
     rotation = secret.rotation
-    number = rotation.new if rotation is not None and rotation.active else secret.current
-    number = pinned or number
+    number = pinned or (rotation.new if rotation and rotation.active else secret.current)
     row = await tx[SecretVersionStore].numbered(secret.id, number)
     if row is None or row.revoked_at is not None:
         missing = f"version {number}" if number else "value yet"

@@ -8,7 +8,11 @@ from controlplane.authorization import Actor, Resource, ResourceKind, Verb, requ
 from controlplane.platform.context import OperationContext
 from controlplane.platform.plugin_settings import Setting
 from controlplane.platform.ports import Transaction
-from controlplane.secrets.model.secret_source import MAX_PATH_LENGTH, SecretSource, SecretStores
+from controlplane.secrets.model.secret_source import (
+    MAX_PATH_LENGTH,
+    ExternalSecretStores,
+    SecretSource,
+)
 from core.errors import Invalid, NotFound
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_]+")
@@ -28,7 +32,7 @@ class EnvironmentSource(SecretSource):
         """Requires an administrator: environment variables belong to all projects."""
         require(actor, Verb.ADMINISTER, Resource.whole(ResourceKind.INSTALLATION))
 
-    async def read(self, stores: SecretStores, project: str) -> bytes:
+    async def read(self, stores: ExternalSecretStores, project: str) -> bytes:
         if not stores.prefix or not _VARIABLE.fullmatch(self.variable):
             raise Invalid("environment variables are not readable: see the setting `environment`")
         value = stores.environ.get(stores.prefix + self.variable)

@@ -14,7 +14,11 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.names import is_label
 from controlplane.platform.plugin_settings import Form, Setting
 from controlplane.platform.ports import Transaction
-from controlplane.secrets.model.secret_source import MAX_PATH_LENGTH, SecretSource, SecretStores
+from controlplane.secrets.model.secret_source import (
+    MAX_PATH_LENGTH,
+    ExternalSecretStores,
+    SecretSource,
+)
 from core.errors import Invalid, NotFound, Unavailable
 from core.json_object import JsonMapping
 
@@ -46,7 +50,7 @@ class KubernetesSource(SecretSource):
             raise Invalid("is not a service account", field="source.readerId")
         await require_permissions_of_user(tx, actor, user, context.clock.now())
 
-    async def read(self, stores: SecretStores, project: str) -> bytes:
+    async def read(self, stores: ExternalSecretStores, project: str) -> bytes:
         namespace, _, name = self.path.partition("/")
         if not is_label(namespace) or not _SUBDOMAIN.fullmatch(name):
             raise Invalid("the path must be namespace/name")

@@ -7,7 +7,11 @@ from controlplane.authorization import Actor
 from controlplane.platform.context import OperationContext
 from controlplane.platform.plugin_settings import Setting
 from controlplane.platform.ports import Transaction
-from controlplane.secrets.model.secret_source import MAX_PATH_LENGTH, SecretSource, SecretStores
+from controlplane.secrets.model.secret_source import (
+    MAX_PATH_LENGTH,
+    ExternalSecretStores,
+    SecretSource,
+)
 from core.errors import NotFound
 
 
@@ -28,7 +32,7 @@ class VaultSource(SecretSource):
     async def check_access(self, context: OperationContext, tx: Transaction, actor: Actor) -> None:
         """The prefix of a Vault limits each project, so this needs no further permission."""
 
-    async def read(self, stores: SecretStores, project: str) -> bytes:
+    async def read(self, stores: ExternalSecretStores, project: str) -> bytes:
         store = stores.vaults.get(self.vault)
         if store is None:
             raise NotFound(f"the settings define no Vault {self.vault!r}")

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.authorization import DEFAULT_PROJECT, Resource, ResourceKind
+from controlplane.platform.names import join_names
 from controlplane.platform.parts import Columns, part, replace_columns
 from controlplane.repositories.model.repository import normalize_folder
 from controlplane.services.model.helm import release_of
@@ -393,13 +394,8 @@ class Service:
     def _deletion_problems(self) -> tuple[Problem, ...]:
         if self.observed.phase is not Phase.AWAITING or not self.observed.awaiting:
             return ()
-        names = ", ".join(str(name) for name in self.observed.awaiting[:5])
-        more = (
-            f" and {len(self.observed.awaiting) - 5} more"
-            if len(self.observed.awaiting) > 5
-            else ""
-        )
-        message = f"a user must confirm the deletion of {names}{more}"
+        names = join_names(self.observed.awaiting)
+        message = f"a user must confirm the deletion of {names}"
         return (Problem(f"{message}: {self._confirmation_hint()}", source="deletion"),)
 
     def _confirmation_hint(self) -> str:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor
-from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.vault import KvStore, Vault
-from controlplane.secrets.model.secret_source import SecretSource
+from controlplane.secrets.model.secret_source import ExternalSecretStores, SecretSource
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretVersionStore
@@ -45,7 +44,7 @@ class Elsewhere:
     world: World
     vault: FakeVault
     cluster: Cluster
-    sources: ExternalSecretSources
+    sources: ExternalSecretStores
 
     def __post_init__(self) -> None:
         self.refreshing = SecretRefresher(self.world.deps, self.sources)
@@ -69,7 +68,7 @@ async def elsewhere(world: World) -> AsyncIterator[Elsewhere]:
         store = KvStore(Vault(vault.url, TOKEN, title="vault prod"), prefix="{project}")
         environ = {"SHARED_DB": "of the environment", "HOME": "/"}
         cluster = Cluster()
-        sources = ExternalSecretSources(
+        sources = ExternalSecretStores(
             {"prod": store}, environ, "SHARED_", world.identity.actor_of, cluster
         )
         yield Elsewhere(world, vault, cluster, sources)

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from controlplane.secrets.backends.envelope import EnvelopeSealer
-from controlplane.secrets.backends.external import ExternalSecretSources
 from controlplane.secrets.backends.keks import LocalKek
 from controlplane.secrets.loop import SecretLoop
 from controlplane.secrets.model.rotation import RotationPhase, RotationPlan
+from controlplane.secrets.model.secret_source import ExternalSecretStores
 from controlplane.secrets.operations.keys import DataKeyOperations
 from controlplane.secrets.operations.refresh import SecretRefresher
 from controlplane.secrets.operations.rotations import Rotations
@@ -33,7 +33,7 @@ class Loop:
         ring = world.deps.sealer
         assert isinstance(ring, EnvelopeSealer)
         self.environ = {"T_DB": "first"}
-        sources = ExternalSecretSources({}, self.environ, "T_", world.identity.actor_of)
+        sources = ExternalSecretStores({}, self.environ, "T_", world.identity.actor_of)
         self.keys = DataKeyOperations(world.deps, ring, LocalKek(b"k" * 32))
         refreshing = SecretRefresher(world.deps, sources)
         rotations = Rotations(world.deps)

@@ -8,8 +8,7 @@ import pytest
 
 from controlplane.access.model.users import UserKind
 from controlplane.authorization import BUILT_IN, Actor, Grant, Policy
-from controlplane.secrets.backends.external import ExternalSecretSources
-from controlplane.secrets.model.secret_source import SecretSource
+from controlplane.secrets.model.secret_source import ExternalSecretStores, SecretSource
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.secrets.ports import SecretStore
 from controlplane.secrets.sources.environment import EnvironmentSource
@@ -91,14 +90,14 @@ class Stores:
     async def close(self) -> None:
         return None
 
-    def sources(self, prefix: str = "SECRET_", *, live: bool = True) -> ExternalSecretSources:
+    def sources(self, prefix: str = "SECRET_", *, live: bool = True) -> ExternalSecretStores:
         async def actor_of(id: str) -> Actor:
             return replace(EDITOR, id=id)
 
         environ = {"SECRET_DB": "of a variable", "HOME": "/root", "SECRET_": "nothing"}
         vaults = {"prod": self}
-        return ExternalSecretSources(
-            vaults,  # ty: ignore[invalid-argument-type]
+        return ExternalSecretStores(
+            vaults,
             environ,
             prefix,
             actor_of,
