@@ -83,8 +83,8 @@ class SavedViews(StoreOperations):
                 before = SavedView(self._context.new_id(), "", "", actor.id, actor.email, now, now)
             else:
                 before = await _find_visible(tx, actor, id or "")
-            view = replace(change.applied(before), updated_at=now)
             await _authorize_sharing(tx, before)
+            view = replace(change.applied(before), updated_at=now)
             await _authorize_sharing(tx, view)
             await _check_own_views(tx, view, is_new=is_new)
             await (tx[SavedViewStore].add if is_new else tx[SavedViewStore].put)(view)

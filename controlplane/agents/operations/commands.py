@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from controlplane.agents.model.selections import selection_payload
 from controlplane.agents.operations.upgrades import add_upgrades
-from controlplane.authorization import Actor, Verb, require, require_member
+from controlplane.authorization import Actor, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.operations.clusters import find_cluster
@@ -44,11 +44,10 @@ class AgentCommands(ContextOperations):
         Works also for a service that is being removed and no longer listed. Conflict: an object
         does not await confirmation, so the list is out of date.
         """
-        require_member(actor)
-        check_count(len(objects), "objects", _MAX_CONFIRMED, least=1)
         async with self._context.change(actor, "confirmDeletions") as tx:
             service = await find_managed_service(tx, service_id, deleted=True)
             tx.authorize(Verb.WRITE, service.target)
+            check_count(len(objects), "objects", _MAX_CONFIRMED, least=1)
             await check_not_frozen(tx, service.cluster_id)
             waiting = {pending.key: pending for pending in service.observed.awaiting}
             if unknown := [str(name) for name in objects if name.key not in waiting]:
@@ -72,11 +71,10 @@ class AgentCommands(ContextOperations):
         The agent refuses objects that do not belong to the service. The ledger has the result.
         Conflict: the service is paused or a dry run.
         """
-        require_member(actor)
-        check_count(len(selection.objects), "objects", _MAX_SYNCED, least=1)
         async with self._context.change(actor, "syncServiceObjects") as tx:
             service = await find_service(tx, service_id)
             tx.authorize(Verb.WRITE, service.target)
+            check_count(len(selection.objects), "objects", _MAX_SYNCED, least=1)
             await check_not_frozen(tx, service.cluster_id)
             if service.spec.paused or service.spec.dry_run:
                 reason = "is paused; resume it" if service.spec.paused else "is a dry run; end it"
@@ -103,11 +101,10 @@ class AgentCommands(ContextOperations):
         self, actor: Actor, cluster_id: str, version: str, image: str
     ) -> Cluster:
         """Upgrades a cluster's agent; the agent rolls back if the new version fails."""
-        require_member(actor)
-        agent = _checked_version(version, image)
         async with self._context.change(actor, "upgradeAgent") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
+            agent = _checked_version(version, image)
             await add_upgrades(tx, [cluster], agent)
             tx.audit(cluster.handle, cluster.id, **agent)
         return cluster
@@ -119,11 +116,10 @@ class AgentCommands(ContextOperations):
 
         Invalid: the text is no statement.
         """
-        require_member(actor)
-        order = read_unverified(statement)
         async with self._context.change(actor, "deliverFreezeStatement") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
+            order = read_unverified(statement)
             payload = {"statement": statement.strip()}
             await add_command(tx, cluster.id, CommandKind.FREEZE, payload)
             tx.publish(DESIRED_STATE, f"{cluster.id}/freeze")
@@ -139,8 +135,6 @@ class AgentCommands(ContextOperations):
         Skips clusters whose tag keeps their agent. Forbidden: the actor may not change one of the
         clusters; then no agent is upgraded.
         """
-        require_member(actor)
-        agent = _checked_version(version, image)
         async with self._context.change(actor, "upgradeAgents") as tx:
             group = await find_cluster_group(tx, group_id)
             tx.authorize(Verb.WRITE, group.target)
@@ -153,6 +147,7 @@ class AgentCommands(ContextOperations):
             ]
             for cluster in clusters:
                 tx.authorize(Verb.WRITE, cluster.target)
+            agent = _checked_version(version, image)
             await add_upgrades(tx, clusters, agent)
             tx.audit(group.name, group.id, clusters=len(clusters), **agent)
         return clusters

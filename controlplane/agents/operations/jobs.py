@@ -8,7 +8,7 @@ import orjson
 from controlplane.agents.model.jobs import ClusterJob, JobRequest
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.ports import ClusterJobStore
-from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.clusters.operations.clusters import find_cluster
@@ -37,18 +37,10 @@ class ClusterJobs:
 
     async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
         """Starts a job. A key that was used before returns that job, whatever its state."""
-        require_member(actor)
-        request.check()
-        if ":" in request.key and actor.kind is not ActorKind.SYSTEM:
-            # Gates find their jobs by such keys: a user who takes one first would decide the gate.
-            raise Invalid(
-                "must not contain a colon: those keys are reserved for pipelines", field="key"
-            )
-        for name in request.secrets:
-            placeholder(name)
         async with self._context.change(actor, "runClusterJob") as tx:
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target)
+            _check_request(actor, request)
             existing = await tx[ClusterJobStore].by_key(request.key) if request.key else None
             if existing is not None:
                 if existing.cluster_id != cluster.id:
@@ -185,6 +177,18 @@ _UNSTARTED = {
     "log_tail": "",
     "outputs": {},
 }
+
+
+def _check_request(actor: Actor, request: JobRequest) -> None:
+    """Invalid: no agent can run the job, or its key is reserved."""
+    request.check()
+    if ":" in request.key and actor.kind is not ActorKind.SYSTEM:
+        # Gates find their jobs by such keys: a user who takes one first would decide the gate.
+        raise Invalid(
+            "must not contain a colon: those keys are reserved for pipelines", field="key"
+        )
+    for name in request.secrets:
+        placeholder(name)
 
 
 def _publish_job(tx: Change, job: ClusterJob) -> None:

@@ -157,11 +157,10 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
 
     async def sync(self, actor: Actor, id: str, confirm: int = 0) -> D:
         """Reconciles a generator now. `confirm` allows up to that many deletions, once."""
-        require_member(actor)
-        check_budget(confirm)
         async with self._context.change(actor, f"sync{self.model.__name__}") as tx:
             definition = await self._find(tx, id)
             tx.authorize(Verb.WRITE, definition.target)
+            check_budget(confirm)
             if confirm:
                 await tx[self.port].change(id, confirmed=confirm)
             tx.audit(definition.name, id, confirmed=confirm)

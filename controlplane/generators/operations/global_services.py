@@ -99,14 +99,14 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         `without` lists configuration names of the template that the cluster does not get. The actor
         needs write access to services of the cluster.
         """
-        require_member(actor)
-        patch, now = _template_override(change, without), self._context.clock.now()
+        now = self._context.clock.now()
         async with self._context.change(actor, "overrideGlobalService") as tx:
             definition = await self._find(tx, id)
             require(actor, Verb.READ, definition.target)
             cluster = await find_cluster(tx, cluster_id)
             tx.authorize(Verb.WRITE, cluster.target.below(ResourceKind.SERVICE))
             await check_not_frozen(tx, cluster.id)
+            patch = _template_override(change, without)
             before = await tx[GlobalOverrideStore].of_cluster(id, cluster_id)
             row = before or GlobalOverride(
                 self._context.new_id(), id, cluster.id, now, now, patch, actor.shown_name

@@ -42,9 +42,9 @@ class ReleaseDecisions:
 
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
         """Skips a gate for the waiting release; needs the permission to skip."""
-        check_text(reason, "reason", _MAX_REASON_LENGTH)
         view, gate = await self._find_gate(actor, gate_id)
         require(actor, Verb.SKIP, view.row.target)
+        check_text(reason, "reason", _MAX_REASON_LENGTH)
         event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
         return await self._pipelines.decide(actor, "skipGate", view, event)
 

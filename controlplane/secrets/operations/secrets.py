@@ -6,7 +6,7 @@ The API never returns values. They leave only sealed for the agent of the cluste
 from dataclasses import dataclass, field, replace
 
 from controlplane.access.operations.scopes import check_not_moved, find_project, project_for
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.platform.context import SECRET, NamedOperations, OperationContext
 from controlplane.platform.names import check_length, check_text, join_names
@@ -162,8 +162,7 @@ class Secrets(NamedOperations[Secret]):
         A different value creates a version. Services that follow the secret get it at once, or in
         batches if the secret has a plan. Conflict: a rotation is active.
         """
-        require_member(actor)
-        columns, now = change.columns(), self._context.clock.now()
+        now = self._context.clock.now()
         async with self._context.change(actor, "saveSecret") as tx:
             before = await tx[SecretStore].by_name(check_name(name))
             if before is None:
@@ -172,6 +171,7 @@ class Secrets(NamedOperations[Secret]):
                 await tx[SecretStore].add(before)
             tx.authorize(Verb.WRITE, before.target)
             check_not_moved(f"secret {name!r}", before.project_id, change.project_id)
+            columns = change.columns()
             if change.source is not None:
                 await change.source.check_access(self._context, tx, actor)
                 columns["due_at"] = now

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from graphql import OperationType
+from graphql import OperationType, get_named_type
 
 from controlplane.api.schema import schema
 from tests.integration.controlplane.matrix import Stage, staged
@@ -35,10 +35,59 @@ WRONG = {
     "updateConfigurationSource": 'id: "{source}", attributes: {{intervalSeconds: 1}}',
     "updateCluster": 'id: "{cluster}", attributes: {{handle: "No Handle"}}',
     "updateServiceDeployment": f'id: "{{service}}", attributes: {{{{version: "{LONG}"}}}}',
+    "upsertUser": f'attributes: {{{{email: "other@example.org", name: "{LONG}"}}}}',
+    "upsertNotificationSink": 'attributes: {{name: "sink", type: SLACK, '
+    'configuration: {{slack: {{url: "no url"}}}}}}',
+    "upsertNotificationRouter": 'attributes: {{name: "r", events: [""], routerSinks: []}}',
+    "saveServiceContext": 'name: "shared", attributes: {{types: "{{\\"a\\": \\"none\\"}}"}}',
+    "saveSecret": 'name: "own", attributes: {{refreshSeconds: -1, value: "x"}}',
+    "useSecrets": 'serviceId: "{service}", uses: [{{name: "", secretId: "{secret}"}}]',
+    "saveServiceFlow": 'serviceId: "{service}", attributes: '
+    '{{exports: [{{name: "", type: TEXT, value: "1"}}]}}',
+    "saveView": f'id: "{{view}}", attributes: {{{{name: "{LONG}"}}}}',
+    "savePipeline": 'name: "line", attributes: {{stages: [{{name: ""}}]}}',
+    "approveGate": f'id: "{{gate}}", comment: "{LONG}"',
+    "skipGate": f'id: "{{gate}}", releaseId: "r1", reason: "{LONG}"',
+    "denyRevision": 'revision: "x", projectId: "{project}", reason: "x"',
+    "overrideGlobalService": 'id: "{global}", clusterId: "{cluster}", '
+    f'attributes: {{{{version: "{LONG}"}}}}',
+    "syncGlobalService": 'id: "{global}", confirm: -1',
+    "syncServiceSet": 'id: "{set}", confirm: -1',
+    "syncManagedNamespace": 'id: "{namespace}", confirm: -1',
+    "confirmDeletions": 'serviceId: "{service}", objects: []',
+    "syncServiceObjects": 'serviceId: "{service}", objects: []',
+    "upgradeAgent": 'clusterId: "{cluster}", version: "", image: ""',
+    "upgradeAgents": 'groupId: "{clusters}", version: "", image: ""',
+    "deliverFreezeStatement": 'clusterId: "{cluster}", statement: "x"',
+    "runClusterJob": 'clusterId: "{cluster}", attributes: {{namespace: "x", manifest: "{{}}"}}',
+    "cloneService": 'serviceId: "{service}", clusterId: "{cluster}", '
+    'attributes: {{name: "No Name"}}',
 }
-# It has no field with a wrong value: each subject exists or not.
-WITHOUT_INPUT = {"updateRbac"}
-REFUSED = ("FORBIDDEN", "NOT_FOUND")
+# Their only input names something of the object, which exists or not.
+ABSENT = {
+    "overrideServiceContext": 'id: "{context}", layer: CLUSTER, placeId: "none", '
+    'configuration: "{{\\"a\\": 1}}"',
+    "revokeSecretVersion": 'id: "{secret}", number: -1',
+    "decideSecretRotation": 'id: "{secret}", decision: ABORT',
+    "allowRevision": 'revision: "x", projectId: "{project}"',
+    "startRelease": 'id: "{pipeline}", reason: "x"',
+    "answerGate": 'id: "{gate}", releaseId: "none", passed: true',
+    "rejectGate": 'id: "{gate}", comment: "x"',
+    "retryPipeline": 'id: "{pipeline}", stage: "none"',
+    "checkTrigger": 'id: "{pipeline}", trigger: "none"',
+    "abortRollout": 'id: "{pipeline}", stage: "none", reason: "x"',
+    "acknowledgeRollback": 'id: "{pipeline}", stage: "none"',
+    "approveConfigurationSource": 'id: "{source}", digest: "none"',
+}
+# Each subject of the one exists or not, and the other takes any reason.
+WITHOUT_INPUT = {"updateRbac", "pausePipeline"}
+# They make new objects, or decide about many.
+NEW = {"requestAccess", "applyManifests", "deleteManifests"}
+# Names are unique in the installation: others only learn that one is used.
+BY_NAME = {"savePipeline", "upsertNotificationSink", "upsertNotificationRouter"}
+NO_INPUT = {"ID", "Boolean", "DateTime"}
+CALLERS = ("admin everywhere", "viewer here", "admin elsewhere", "member")
+REFUSED = {"FORBIDDEN", "NOT_FOUND"}
 
 
 @pytest.fixture
@@ -47,27 +96,42 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         yield made
 
 
-async def code_of(stage: Stage, name: str, caller: str) -> str | None:
-    arguments = WRONG[name].format(**stage.ids)
-    document = f"mutation {{ {name}({arguments}) {{ __typename }} }}"
-    return (await stage.ask(document, stage.callers[caller]))[1]
+async def codes_of(stage: Stage, name: str, arguments: str) -> list[str | None]:
+    """The code for each of the callers."""
+    document = f"mutation {{ {name}({arguments.format(**stage.ids)}) {{ __typename }} }}"
+    return [(await stage.ask(document, stage.callers[caller]))[1] for caller in CALLERS]
 
 
 async def test_the_permission_is_checked_before_the_input(stage: Stage) -> None:
-    found = {
-        name: [
-            await code_of(stage, name, caller)
-            for caller in ("admin everywhere", "viewer here", "admin elsewhere", "member")
-        ]
-        for name in WRONG
-    }
+    found = {name: await codes_of(stage, name, arguments) for name, arguments in WRONG.items()}
     assert {name: codes[0] for name, codes in found.items() if codes[0] != "INVALID"} == {}
-    wrong = {name: codes for name, codes in found.items() if not set(codes[1:]) <= set(REFUSED)}
+    wrong = {
+        name: codes
+        for name, codes in found.items()
+        if not set(codes[1:]) <= (REFUSED | {"CONFLICT"} if name in BY_NAME else REFUSED)
+    }
     assert wrong == {}
+
+
+async def test_the_permission_is_checked_before_what_the_input_names(stage: Stage) -> None:
+    found = {name: await codes_of(stage, name, arguments) for name, arguments in ABSENT.items()}
+    unexpected = {
+        name: codes
+        for name, codes in found.items()
+        if codes[0] not in {"NOT_FOUND", "CONFLICT"}
+        or codes[1] != "FORBIDDEN"
+        or not set(codes[2:]) <= REFUSED
+    }
+    assert unexpected == {}
 
 
 def test_no_change_of_an_existing_object_is_left_out() -> None:
     root = schema._schema.get_root_type(OperationType.MUTATION)
     assert root is not None
-    changes = {name for name in root.fields if name.startswith(("update", "freeze"))}
-    assert changes == WRONG.keys() | WITHOUT_INPUT
+    changes = {
+        name
+        for name, field in root.fields.items()
+        if not name.startswith("create")
+        and {get_named_type(argument.type).name for argument in field.args.values()} - NO_INPUT
+    }
+    assert changes - NEW == WRONG.keys() | ABSENT.keys() | WITHOUT_INPUT
