@@ -166,8 +166,16 @@ class Mutation(
         row = await services.delete(info.context.actor, id, Removal.ORPHAN)
         return await service_type(info, row)
 
-    kick_service = _SERVICES.call(Services.sync, id="service_id")
-    """Syncs a service now: polls for commits and compares the cluster."""
+    @strawberry.mutation
+    async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
+        """Syncs a service now: polls for commits and compares the cluster. `repository.polledAt` of
+        the result is the time before this poll."""
+        services = info.context[Services]
+        row = await services.sync(info.context.actor, service_id)
+        before = await service_type(info, row)
+        await services.request_poll(row)
+        return before
+
     force_service = _SERVICES.action(Services.force)
     """Renders and applies a service again, even without changes."""
     proceed_service = _SERVICES.action(Services.proceed)

@@ -51,6 +51,8 @@ _UNUSED_SECONDS = 3600.0
 """Interval of polls of a repository that no service uses."""
 _MAX_USED_PATHS = 50_000
 _MAX_ON_DEMAND_COMMITS = 1_000
+_MAX_LISTINGS = 3
+"""Maximum listings of refs in one poll, for users who request a poll during it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class RepositoryFollower:
         self._polled = _PolledState()
         self._wake = asyncio.Event()
         self._announced: dict[str, str] = {}
+        self._is_requested = False
         self._last_webhook_at: float | None = None
         self._backoff = Backoff(first=2.0, limit=intervals.max_backoff)
         self._fetching = asyncio.Lock()
@@ -140,7 +143,12 @@ class RepositoryFollower:
             self._wake.set()
 
     def request_poll(self, announced: Mapping[str, str] | None) -> None:
-        """Polls at once; a webhook has announced `announced` (full ref to sha)."""
+        """Polls at once; a webhook has announced `announced` (full ref to sha).
+
+        Without an announcement, a poll that is under way lists the refs again: its end shows at
+        least the refs of the moment of the request.
+        """
+        self._is_requested |= announced is None
         if announced is not None:
             self._last_webhook_at = self._clock.monotonic()
             self._announced.update(announced)
@@ -231,6 +239,14 @@ class RepositoryFollower:
     async def _poll(self, spec: RepositorySpec) -> None:
         if not await self._source.coordinator.claim(spec.id):
             return
+        for _ in range(_MAX_LISTINGS):
+            self._is_requested = False
+            await self._poll_refs(spec)
+            if not self._is_requested:
+                return
+
+    async def _poll_refs(self, spec: RepositorySpec) -> None:
+        """Lists the refs, until they show what a webhook announced, and fetches new commits."""
         for delay in (*HINT_RETRIES, None):
             prefixes = refs.prefixes(spec.refs)
             # An unused repository is asked as well, so that a wrong URL shows.

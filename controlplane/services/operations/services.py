@@ -414,7 +414,10 @@ class Services:
         return replace(service, deleted_at=self._context.clock.now())
 
     async def sync(self, actor: Actor, id: str) -> Service:
-        """Fetches new commits now, and has the agent compare the service with the cluster."""
+        """Renders a service again, and has the agent compare it with the cluster.
+
+        Call `request_poll` after it, to fetch new commits.
+        """
         async with self._context.change(actor, "kickService") as tx:
             service = await find_service(tx, id)
             tx.authorize(Verb.WRITE, service.target)
@@ -424,9 +427,12 @@ class Services:
                 await tx[ServiceStore].mark_for_render(id)
             tx.audit(service.name, id)
             _publish_change(tx, service)
+        return service
+
+    async def request_poll(self, service: Service) -> None:
+        """Fetches new commits of a service now; the actor may sync it."""
         if service.repository_id:
             await self._context.manifests.request_poll(service.repository_id)
-        return service
 
     async def force(self, actor: Actor, id: str) -> Service:
         """Renders a service again, and has the agent apply everything even without changes."""

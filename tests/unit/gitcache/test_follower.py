@@ -262,6 +262,44 @@ async def test_a_hint_by_a_person_does_not_slow_polling_down(watch: Watch) -> No
     assert len(watch.git.polls) >= polls + 3
 
 
+async def test_a_poll_under_way_shows_the_refs_of_a_later_request(watch: Watch) -> None:
+    """A user pushes and requests a sync after the listing of a poll, and before its end."""
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    second, fetch = watch.git.push(MAIN, 2), watch.git.fetch
+
+    async def slowly(spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        await watch.clock.sleep(5)
+        await fetch(spec, wants)
+
+    watch.git.fetch = slowly
+    watch.follower.request_poll(None)
+    await watch.clock.advance(1)
+    third, published = watch.git.push(MAIN, 3), len(watch.states)
+    watch.follower.request_poll(None)
+    await watch.clock.advance(60)
+    shown = [state.commits["main"].sha for state in watch.states[published:]]
+    assert shown == [third] and second != third
+
+
+async def test_requests_during_every_listing_do_not_keep_a_poll_from_its_end(
+    watch: Watch,
+) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    listed, second = watch.git.list_refs, watch.git.push(MAIN, 2)
+
+    async def requested_again(spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        await watch.clock.sleep(1)
+        watch.follower.request_poll(None)
+        return await listed(spec, prefixes)
+
+    watch.git.list_refs = requested_again
+    watch.follower.request_poll(None)
+    await watch.clock.advance(5)
+    assert watch.sha == second
+
+
 async def test_other_refs_are_taken_up_at_once(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     dev = watch.git.push("refs/heads/dev", 2)

@@ -45,7 +45,7 @@ class Change(NamedTuple):
     effect: Callable[[GraphQLApi, Service], Effect]
     run: Callable[[GraphQLApi, Service], Service]
     follow: Callable[[GraphQLApi, Service], Service] | None = None
-    """Waits for the end of the change. The service is as it was before the change."""
+    """Waits for the end of the change. The service is the result of `run`."""
 
 
 class Waiting(OptionGroup):
@@ -134,8 +134,8 @@ def sync(
             say(start)
         return synced
 
-    def follow(api: GraphQLApi, found: Service) -> Service:
-        return wait_for_sync(api, found, limit)
+    def follow(api: GraphQLApi, synced: Service) -> Service:
+        return wait_for_sync(api, synced, limit)
 
     change = Change("Sync", _sync_effect, run, follow if waiting.wait else None)
     _change_services(context, service, selection, change, output)
@@ -247,7 +247,7 @@ def _change_services(
         show([_plan_row(of, change.effect(api, of)) for of in services], _PLAN, output, "service")
     elif names and len(services) == 1:
         changed = change.run(api, services[0])
-        show(change.follow(api, services[0]) if change.follow else changed, COLUMNS, output, label)
+        show(change.follow(api, changed) if change.follow else changed, COLUMNS, output, label)
     else:
         selected = services if names else _confirm_selected(api, change, services, selection)
         _run_all(api, change, selected, output)
@@ -277,22 +277,21 @@ def _run_all(api: GraphQLApi, change: Change, services: Sequence[Service], outpu
     changed = _attempt_each(api, change.run, services)
     if change.follow:
         # All changes have begun, so the waits overlap.
-        changed = _attempt_each(api, change.follow, [service for service, _ in changed])
-    done = [after for _, after in changed]
-    show(done, COLUMNS, output, label)
-    if failed := len(services) - len(done):
+        changed = _attempt_each(api, change.follow, changed)
+    show(changed, COLUMNS, output, label)
+    if failed := len(services) - len(changed):
         say(f"{failed} of {count(len(services), 'service')} failed")
         raise typer.Exit(1)
 
 
 def _attempt_each(
     api: GraphQLApi, attempt: Callable[[GraphQLApi, Service], Service], services: Sequence[Service]
-) -> list[tuple[Service, Service]]:
-    """Returns the services before and after, without those that failed, whose errors it says."""
+) -> list[Service]:
+    """Returns the changed services, without those that failed, whose errors it says."""
     done = []
     for service in services:
         try:
-            done.append((service, attempt(api, service)))
+            done.append(attempt(api, service))
         except TowlineError as error:
             say(f"{label(service)}: {error.message}")
     return done

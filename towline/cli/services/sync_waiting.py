@@ -25,7 +25,8 @@ def wait_for_sync(
 ) -> ServiceDetails:
     """Waits for the poll of the repository and the agent, then until the service is healthy.
 
-    `service` is as it was before the sync. ServiceFailed, WaitTimeout: as `wait_for_service`.
+    `service` is the result of the sync, which has the last poll before it. ServiceFailed,
+    WaitTimeout: as `wait_for_service`.
     """
     name, started = label(service), time.monotonic()
     say(f"waiting for the sync of {name}")

@@ -489,7 +489,7 @@ async def test_a_sync_fetches_and_compares(
 ) -> None:
     async with world.store.write() as tx:
         await tx[ServiceStore].change(WEB.id, pinned_sha=pinned)
-    await services.sync(EDITOR, WEB.id)
+    await services.request_poll(await services.sync(EDITOR, WEB.id))
     (command,) = await world.rows(CommandStore)
     assert (command.kind, command.cluster_id, command.service_id) == (
         CommandKind.SYNC_NOW,
@@ -533,7 +533,7 @@ async def test_a_service_without_repository_is_synced_without_a_fetch(
 ) -> None:
     bare = make_service("bare", DEV)
     await world.given(bare)
-    await services.sync(EDITOR, bare.id)
+    await services.request_poll(await services.sync(EDITOR, bare.id))
     assert world.manifests.hints == []
     assert world.published == [(SERVICE, bare.id), (DESIRED_STATE, f"dev/{bare.id}")]
 
