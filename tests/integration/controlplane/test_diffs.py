@@ -7,6 +7,8 @@ from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
 from controlplane.delivery.operations.diffs import Diffs
 from controlplane.platform.graphql.context import ApiBackend, Context
+from controlplane.platform.ports import PageQuery
+from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.parts import ContextBinding
 from controlplane.services.operations.services import ServiceChange
 from controlplane.services.ports import ContextBindingStore
@@ -190,6 +192,26 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
         "changed": 1,
         "groups": groups,
     }
+
+
+async def test_a_commit_that_does_not_render_has_the_error_of_the_service(world: World) -> None:
+    """The history has only its first commit: clients compare the errors of later ones."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    for _ in range(2):
+        newest = world.manifests.push(repository.id, {"shop": Invalid("shop/a.yaml, line 1: no")})
+        await world.delivery.deliver(repository.id)
+    history = await world.services.history(world.admin, PageQuery())
+    failures = [entry for entry in history.items if entry.stage is LedgerStage.RENDER_FAILED]
+    assert len(failures) == 1 and failures[0].sha != newest
+    backend = ApiBackend({Diffs: Diffs(world.deps)}, world.identity, agents_port=0)
+    result = await schema.execute(
+        "query ($id: ID!, $ref: String) { serviceManifests(id: $id, ref: $ref) { digest } }",
+        variable_values={"id": service.id, "ref": newest},
+        context_value=Context(backend, caller=world.admin),
+    )
+    (problem,) = (await world.get(service)).errors
+    assert [error.message for error in result.errors or ()] == [problem.message]
 
 
 @pytest.mark.parametrize("by_reference", [False, True])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from core.errors import Invalid
 from core.spec.status import Problem
 from tests.fakes.api import FakeApi
 from towline.cli.program import app
@@ -139,6 +140,42 @@ def test_the_failure_of_another_commit_does_not() -> None:
     rendered = failed("render", "bad file", "INVALID")
     looks = (rendered, rendered, state("HEALTHY", NEW))
     assert wait(api_of(*looks, entries=entries), sha=NEW)["sha"] == NEW
+
+
+def heads(*shas: str) -> Any:
+    commits = [{"ref": f"branch-{sha[0]}", "sha": sha} for sha in shas]
+    repository = {"url": "https://x", "error": None, "polledAt": "1", "commits": commits}
+    return {"serviceDeployment": {"repository": repository}}
+
+
+def failing_again(*shas: str, error: str) -> FakeApi:
+    """A service that fails as at an older commit; `error` is that of the wanted one."""
+    seen = failed("render", "bad file", "INVALID", OLD)
+    api = api_of(seen, seen, seen, state("HEALTHY", NEW), entries=history("bad file", OLD))
+
+    def render(**_: object) -> Any:
+        raise Invalid(error)
+
+    api.answers |= {operations.SERVICE_MANIFESTS: render, operations.REQUESTED_SYNC: heads(*shas)}
+    return api
+
+
+@pytest.mark.parametrize("sha", [NEW, NEW[:8]])
+def test_a_newer_commit_with_the_error_of_an_older_one_ends_the_wait(sha: str) -> None:
+    """The history has the first commit of an error only."""
+    with pytest.raises(ServiceFailed, match="bad file"):
+        wait(failing_again(OLD, NEW, error="bad file"), sha=sha)
+
+
+@pytest.mark.parametrize(
+    ("shas", "error"), [((OLD, NEW), "another error"), ((OLD,), "bad file"), ((), "bad file")]
+)
+def test_an_older_failure_does_not_end_it_before_the_commit_is_seen_to_fail(
+    shas: tuple[str, ...], error: str
+) -> None:
+    api = failing_again(*shas, error=error)
+    assert wait(api, sha=NEW)["sha"] == NEW
+    assert len(api.sent(operations.REQUESTED_SYNC)) == 1
 
 
 def test_a_commit_without_a_change_of_the_service_is_there(

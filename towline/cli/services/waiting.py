@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from core.errors import Invalid, TowlineError
 from towline.cli.services.find import find_service, label
 from towline.cli.services.freezes import freeze_of
-from towline.cli.services.generated import ServiceDetails, ServiceErrors, ledger, service_manifests
+from towline.cli.services.generated import (
+    ServiceDetails,
+    ServiceErrors,
+    ledger,
+    requested_sync,
+    service_manifests,
+)
 from towline.cli.services.reasons import FINE, PROBLEMS, first_problem, silent_agent
 from towline.cli.shell.output import say, short
 from towline.cli.shell.polling import poll_until, with_progress
@@ -77,6 +83,7 @@ def wait_for_service(
     """
     say(f"waiting for {name} to be {wanted}")
     previous, started = None if is_new else find_service(api, name), time.monotonic()
+    rendering = _RenderOfCommit(api, wanted)
     if previous is not None and wanted.sha:
         wanted = _with_digest(api, previous, wanted, wanted.sha)
 
@@ -86,7 +93,7 @@ def wait_for_service(
         is_old = previous is not None and _attempt_state(previous) == _attempt_state(seen)
         if is_old and time.monotonic() - started < settle:
             return False
-        if failure := _lasting_failure(api, seen, wanted):
+        if failure := _lasting_failure(api, seen, wanted, rendering):
             raise ServiceFailed(_failure_message(seen, failure))
         return False
 
@@ -120,19 +127,54 @@ def _with_digest(
     return replace(wanted, digest=manifests["digest"])
 
 
-def _lasting_failure(api: GraphQLApi, service: ServiceDetails, wanted: WantedState) -> str:
+class _RenderOfCommit:
+    """Tells whether the wanted commit renders. Asks once for each attempt of the service."""
+
+    def __init__(self, api: GraphQLApi, wanted: WantedState) -> None:
+        self._api = api
+        self._wanted = wanted
+        self._attempt: tuple[object, ...] | None = None
+        self._error = ""
+
+    def fails_with(self, message: str, service: ServiceDetails) -> bool:
+        """Reports whether the wanted commit has this error, if a poll has seen the commit."""
+        if self._attempt != (attempt := _attempt_state(service)):
+            self._attempt, self._error = attempt, self._read_error(service)
+        return self._error == message
+
+    def _read_error(self, service: ServiceDetails) -> str:
+        try:
+            repository = requested_sync(self._api, service["id"])["repository"]
+            heads = [commit["sha"] for commit in repository["commits"]] if repository else []
+            if (sha := next(filter(self._wanted.is_commit, heads), None)) is not None:
+                service_manifests(self._api, service["id"], ref=sha, skip=_NO_OBJECTS)
+        except TowlineError as error:
+            return error.message
+        return ""
+
+
+def _lasting_failure(
+    api: GraphQLApi, service: ServiceDetails, wanted: WantedState, rendering: _RenderOfCommit
+) -> str:
     """Returns the failure that a retry cannot end; empty if one may help."""
     if service["status"] != "FAILED" or wanted.status == "FAILED":
         return ""
     lasting = (error for error in service["errors"] if error["lasting"])
-    failures = (error for error in lasting if _is_about(api, service, error, wanted))
+    failures = (error for error in lasting if _is_about(api, service, error, wanted, rendering))
     return next((error["message"] for error in failures), "")
 
 
 def _is_about(
-    api: GraphQLApi, service: ServiceDetails, error: ServiceErrors, wanted: WantedState
+    api: GraphQLApi,
+    service: ServiceDetails,
+    error: ServiceErrors,
+    wanted: WantedState,
+    rendering: _RenderOfCommit,
 ) -> bool:
-    """Reports whether an error is about the wanted commit. The history has that of a render."""
+    """Reports whether an error is about the wanted commit.
+
+    The history has the first commit of the error of a render; a later one may have the same error.
+    """
     if error["source"] != "render":
         return wanted.has_commit(service)
     if not wanted.sha:
@@ -141,7 +183,9 @@ def _is_about(
     newest = next((entry for entry in entries if entry["stage"] == "render-failed"), None)
     if newest is None or not error["message"].startswith(newest["message"]):
         return False
-    return newest["sha"] is None or wanted.is_commit(newest["sha"])
+    if newest["sha"] is None or wanted.is_commit(newest["sha"]):
+        return True
+    return rendering.fails_with(error["message"], service)
 
 
 def _failure_message(service: ServiceDetails, failure: str) -> str:
