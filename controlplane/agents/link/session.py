@@ -228,9 +228,11 @@ class AgentSession:
     async def _forward_log(self, piece: wire.JobLog) -> None:
         """Forwards a piece of a log, if the job belongs to this cluster."""
         job_id = piece.command_id
-        if job_id not in self._owned_jobs and len(self._owned_jobs) < _MAX_LOGS:
+        if job_id not in self._owned_jobs:
+            if len(self._owned_jobs) >= _MAX_LOGS:
+                del self._owned_jobs[next(iter(self._owned_jobs))]
             self._owned_jobs[job_id] = await self._agents.owns_job(self.cluster_id, job_id)
-        if self._owned_jobs.get(job_id):
+        if self._owned_jobs[job_id]:
             self._observer.append_log(piece)
 
     async def _commit_reports(self) -> None:

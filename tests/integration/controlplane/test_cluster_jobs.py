@@ -137,6 +137,21 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
     assert world.logs.read("another", 0) == (0, b"")
 
 
+async def test_an_agent_sends_logs_of_any_number_of_jobs_in_one_call(
+    world: World, hub: Hub
+) -> None:
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello(sealing_key=world.agent_key.public)
+    job = await world.jobs.run(world.admin, cluster_id, request())
+    for name in (*(f"former {number}" for number in range(1_001)), job.id):
+        piece = wire.JobLog(command_id=name, offset=0, data=b"line\n")
+        await agent.call.write(wire.AgentMessage(job_log=piece))
+    async with asyncio.timeout(60):
+        while await world.jobs.log(world.admin, job.id, 0) != (5, "line\n", False):
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     ("phase", "reported", "code"),
     [
