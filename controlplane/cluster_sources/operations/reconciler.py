@@ -269,9 +269,11 @@ class ClusterSourceReconciler:
     async def _remove_gone(self, run: SourceRun) -> list[str]:
         """Marks clusters whose objects are gone, or removes them; returns problems."""
         present = {item.uid for item in run.objects}
-        gone = [row for uid, row in run.members.items() if uid not in present]
-        registered = [row for row in gone if _is_registered(row, run.clusters)]
-        forgotten = [row for row in gone if row not in registered]
+        registered: list[ClusterSourceMember] = []
+        forgotten: list[ClusterSourceMember] = []
+        for uid, row in run.members.items():
+            if uid not in present:
+                (registered if _is_registered(row, run.clusters) else forgotten).append(row)
         problems: list[str] = []
         settings = run.source.settings
         if settings.gone is GonePolicy.DELETE and registered:
@@ -281,33 +283,37 @@ class ClusterSourceReconciler:
                     f"{settings.max_deletions}: no cluster was removed"
                 )
             else:
-                removed, problems = await self._detach_clusters(run, registered)
+                removed, registered, problems = await self._detach_clusters(run, registered)
                 forgotten += removed
         await self._forget_members(forgotten)
-        remaining = [row for row in registered if row not in forgotten]
-        await self._mark_gone(run, remaining)
+        await self._mark_gone(run, registered)
         for row in forgotten:
             run.members.pop(row.uid)
         return problems
 
     async def _detach_clusters(
         self, run: SourceRun, rows: Iterable[ClusterSourceMember]
-    ) -> tuple[list[ClusterSourceMember], list[str]]:
-        """Removes clusters. Their agents are gone with them, so nobody could delete objects."""
-        removed, problems = [], []
+    ) -> tuple[list[ClusterSourceMember], list[ClusterSourceMember], list[str]]:
+        """Removes clusters; returns the rows of those removed, of those left, and problems.
+
+        Their agents are gone with them, so nobody could delete objects.
+        """
+        removed: list[ClusterSourceMember] = []
+        left: list[ClusterSourceMember] = []
+        problems: list[str] = []
         for row in rows:
-            cluster = run.clusters[row.cluster_id or ""]
+            cluster, problem = run.clusters[row.cluster_id or ""], ""
             if cluster.protect:
                 text = f"cluster {cluster.handle!r} is protected, and its object is gone"
-                problems.append(f"{text}: set protect to false, or delete it yourself")
-                continue
-            try:
-                await self._clusters.detach(run.actor, cluster.id)
-            except _REFUSALS as error:
-                problems.append(f"cannot remove cluster {cluster.handle!r}: {error.message}")
-                continue
-            removed.append(row)
-        return removed, problems
+                problem = f"{text}: set protect to false, or delete it yourself"
+            else:
+                try:
+                    await self._clusters.detach(run.actor, cluster.id)
+                except _REFUSALS as error:
+                    problem = f"cannot remove cluster {cluster.handle!r}: {error.message}"
+            (left if problem else removed).append(row)
+            problems += [problem] if problem else []
+        return removed, left, problems
 
     async def _forget_members(self, rows: Collection[ClusterSourceMember]) -> None:
         if not rows:
