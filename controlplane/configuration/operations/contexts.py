@@ -158,8 +158,8 @@ class ServiceContexts(NamedOperations[ServiceContext]):
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
-            for override in await tx[ContextOverrideStore].of_contexts(id):
-                await tx[ContextOverrideStore].remove(override.id)
+            overrides = await tx[ContextOverrideStore].of_contexts(id)
+            await tx[ContextOverrideStore].remove_each([override.id for override in overrides])
             await tx[ContextStore].remove(id)
             tx.audit(context.name, id)
         return context

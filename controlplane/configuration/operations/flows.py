@@ -147,22 +147,22 @@ class ConfigurationFlow(ContextOperations):
             use for use in uses if use.imported.export in removed and use.imported.default is None
         ]
         await require_exports_unused(tx, service, broken_uses)
-        for row in before:
-            await tx[ServiceExportStore].remove(row.id)
-        for export in exports:
-            row = ServiceExport(self._context.new_id(), service.id, export)
-            await tx[ServiceExportStore].add(row)
+        await tx[ServiceExportStore].remove_each([row.id for row in before])
+        await tx[ServiceExportStore].add_each(
+            ServiceExport(self._context.new_id(), service.id, export) for export in exports
+        )
 
     async def _set_imports(
         self, tx: Transaction, actor: Actor, service: Service, imports: Sequence[Import]
     ) -> None:
-        for row in await tx[ServiceImportStore].of_services(service.id):
-            await tx[ServiceImportStore].remove(row.id)
         for imported in imports:
             check_import(imported)
             await _check_source(tx, actor, service, imported)
-            row = ServiceImport(self._context.new_id(), service.id, imported)
-            await tx[ServiceImportStore].add(row)
+        before = await tx[ServiceImportStore].of_services(service.id)
+        await tx[ServiceImportStore].remove_each([row.id for row in before])
+        await tx[ServiceImportStore].add_each(
+            ServiceImport(self._context.new_id(), service.id, imported) for imported in imports
+        )
 
     async def _mark_changed_for_render(
         self, tx: Transaction, before: Graph, after: Graph, service: Service

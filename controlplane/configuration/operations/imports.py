@@ -113,10 +113,9 @@ async def require_exports_unused(
 
 async def delete_flow(tx: Transaction, service_id: str) -> None:
     """Deletes the exports and imports of a deleted service."""
-    for export in await tx[ServiceExportStore].of_services(service_id):
-        await tx[ServiceExportStore].remove(export.id)
-    for service_import in await tx[ServiceImportStore].of_services(service_id):
-        await tx[ServiceImportStore].remove(service_import.id)
+    for store in (tx[ServiceExportStore], tx[ServiceImportStore]):
+        rows = await store.of_services(service_id)
+        await store.remove_each([row.id for row in rows])
 
 
 def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
