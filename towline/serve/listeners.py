@@ -27,7 +27,7 @@ from towline.certificate_authority import (
     certificate_names,
     check_certificate,
 )
-from towline.serve.sockets import OFF, Listener, address, bind, listen_error
+from towline.serve.sockets import OFF, SETTINGS, Listener, address, bind, listen_error
 from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
@@ -46,18 +46,15 @@ def check_addresses(settings: ServeSettings) -> None:
 def check_ports(settings: ServeSettings, *, peers: bool) -> None:
     """Opens all ports together and closes them, before a replica works on the store.
 
-    The listeners bind them again, after the components that they serve. `peers`: the git cache
-    listens for other replicas. Unavailable: a port is in use, or two listeners have the same one.
+    The listeners bind them again, after the components that they serve: a port that listens accepts
+    clients, which no component would answer yet. `peers`: the git cache listens for other replicas.
+    Unavailable: a port is in use, or two listeners have the same one.
     """
-    names = {"listen": "https", "listen_agents": "agents", "listen_http": "http"}
-    names["listen_metrics"] = "metrics"
-    if peers:
-        names["listen_peers"] = "peers"
-    if settings.redis is not None:
-        names["listen_replicas"] = "replicas"
+    unused = {"peers": not peers, "replicas": settings.redis is None}
     with ExitStack() as bound:
-        for setting, name in names.items():
-            if (text := getattr(settings, setting)) != OFF:
+        for name, setting in SETTINGS.items():
+            text = getattr(settings, setting)
+            if text != OFF and not unused.get(name):
                 bound.enter_context(bind(address(text, setting), name))
 
 

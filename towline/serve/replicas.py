@@ -19,7 +19,7 @@ from gitcache.peers.tls import make_tls_contexts
 from proxy.compose import ReplicaConfig
 from proxy.domain.link_location import LinkLocation, PeerReplica
 from proxy.kube_proxy import KubeProxy
-from towline.serve.sockets import address
+from towline.serve.sockets import address, listen_error
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
@@ -132,9 +132,12 @@ class ReplicaMembership:
         return ReplicaConfig(self.registry, self.registry.me, server, client)
 
     async def start(self, kube_proxy: KubeProxy) -> str:
-        """Listens and announces the address; returns it. OSError: the port is in use."""
+        """Listens and announces the address; returns it. Unavailable: the port is in use."""
         host, port = address(self._settings.listen_replicas, "listen_replicas")
-        bound = await kube_proxy.listen_for_replicas(host, port)
+        try:
+            bound = await kube_proxy.listen_for_replicas(host, port)
+        except OSError as error:
+            raise listen_error((host, port), "replicas", error) from None
         self.registry.address = self._settings.replica_address or f"{host}:{bound}"
         await self.registry.beat()
         self._tasks.forever("beat", self._beat_periodically())

@@ -19,6 +19,15 @@ from core.runtime.tasks import Tasks
 from core.trusted_proxies import TrustedProxies
 
 OFF = "off"
+SETTINGS = {
+    "https": "listen",
+    "agents": "listen_agents",
+    "http": "listen_http",
+    "metrics": "listen_metrics",
+    "peers": "listen_peers",
+    "replicas": "listen_replicas",
+}
+"""Settings with the addresses of the listeners, by the names of the listeners."""
 
 
 class Listener(uvicorn.Server):
@@ -135,8 +144,10 @@ def listen_error(host_and_port: tuple[str, int], name: str, error: OSError) -> U
     # Python appends the call and the address to the text of the error.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or error
-    is_in_use = number == errno.EADDRINUSE
-    hint = "; stop the program that uses this port, or listen on another" if is_in_use else ""
+    hint = ""
+    if number == errno.EADDRINUSE:
+        flag = f"--{SETTINGS[name].replace('_', '-')}"
+        hint = f"; stop the program that uses this port, or set another one with {flag}"
     return Unavailable(
         f"cannot listen on {host_and_port[0]}:{host_and_port[1]} for {name}: {reason}{hint}"
     )
