@@ -25,13 +25,28 @@ from core.errors import (
 from core.json_object import JsonObject
 from core.tls import client_context
 from towline.contexts import ControlPlaneTarget
-from towline.device_grant import OAuthResponse
 from towline.operations import GraphQLDocument
 
 TIMEOUT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 64 << 20
+_MAX_OAUTH_BYTES = 64 << 10
 
 Data = TypeVar("Data")
+
+
+class OAuthResponse(TypedDict, total=False):
+    """Answer of the token or device endpoint: a grant or an error (RFC 6749, RFC 8628)."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    interval: float
+    expires_in: float
+    access_token: str
+    refresh_token: str
+    error: str
+    error_description: str
 
 
 class _Extensions(TypedDict, total=False):
@@ -145,7 +160,7 @@ class GraphQLClient:
         headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
         body = urlencode(fields).encode()
         request = urllib.request.Request(f"{self._base}{path}", body, headers)
-        status, content = self._send(request)
+        status, content = self._send(request, _MAX_OAUTH_BYTES)
         answer: OAuthResponse | None
         try:
             answer = json.loads(content)
@@ -155,13 +170,15 @@ class GraphQLClient:
             return answer
         raise Unavailable(_not_towline_message(f"{self._base}{path}", status))
 
-    def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
+    def _send(
+        self, request: urllib.request.Request, limit: int = MAX_RESPONSE_BYTES
+    ) -> tuple[int, bytes]:
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                return response.status, response.read(MAX_RESPONSE_BYTES)
+                return response.status, response.read(limit)
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, error.read(MAX_RESPONSE_BYTES)
+                return error.code, error.read(limit)
         except urllib.error.URLError as error:
             raise Unavailable(_unreachable_message(self._url, error.reason)) from None
         except (OSError, http.client.HTTPException) as error:

@@ -3,16 +3,12 @@
 Standard library only: the kubectl credential plugin uses it.
 """
 
-import json
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypedDict
-from urllib.parse import urlencode
+from collections.abc import Callable
+from typing import NamedTuple
 
-from core.errors import Unauthenticated, Unavailable
-from core.tls import client_context
+from core.errors import Unauthenticated
+from towline.client import GraphQLClient, OAuthResponse
 from towline.contexts import ControlPlaneTarget
 
 CLIENT = "towline-kubectl-login"
@@ -20,22 +16,6 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 POLL_SECONDS, SLOWER_SECONDS = 5, 5
 MAX_WAIT_SECONDS = 1800
 _TIMEOUT = 15.0
-_MAX_BYTES = 64 << 10
-
-
-class OAuthResponse(TypedDict, total=False):
-    """Answer of the token or device endpoint: a grant or an error (RFC 6749, RFC 8628)."""
-
-    device_code: str
-    user_code: str
-    verification_uri: str
-    verification_uri_complete: str
-    interval: float
-    expires_in: float
-    access_token: str
-    refresh_token: str
-    error: str
-    error_description: str
 
 
 class IssuedToken(NamedTuple):
@@ -46,7 +26,7 @@ class IssuedToken(NamedTuple):
     expires: int = 0
 
     def __repr__(self) -> str:
-        return f"Granted(expires={self.expires})"
+        return f"IssuedToken(expires={self.expires})"
 
 
 class DeviceGrant:
@@ -56,30 +36,42 @@ class DeviceGrant:
         self,
         target: ControlPlaneTarget,
         *,
+        client: str = CLIENT,
+        scope: str = "offline_access",
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,  # noqa: TID251 - a Clock would load asyncio
     ) -> None:
-        self._target, self._sleep, self._now = target, sleep, now
+        """`client` is the name that the user sees; the default `scope` adds a refresh token.
 
-    def sign_in(self, show: Callable[[str], None]) -> IssuedToken:
-        """Requests a code, shows it to the user, and waits for approval.
+        Invalid: the tokens would be sent over plain HTTP.
+        """
+        self._api = GraphQLClient(target._replace(token=""), _TIMEOUT)
+        self._client, self._scope, self._sleep, self._now = client, scope, sleep, now
+
+    def sign_in(self, show: Callable[[str, str], None]) -> IssuedToken:
+        """Requests a code, shows the page for it and the code, and waits for approval.
 
         Unauthenticated: not approved. Unavailable: the control plane is not reachable.
         """
-        grant = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
+        grant = self._api.post("/oauth/device/code", client_id=self._client, scope=self._scope)
         if "device_code" not in grant:
             raise Unauthenticated(
                 _error_text(grant, "this control plane does not support device sign-in")
             )
-        show(_sign_in_prompt(grant))
+        page = grant.get("verification_uri_complete") or grant.get("verification_uri", "")
+        show(_printable(page), _printable(grant.get("user_code", "")))
         interval = float(grant.get("interval", POLL_SECONDS))
         until = self._now() + min(
             float(grant.get("expires_in", MAX_WAIT_SECONDS)), MAX_WAIT_SECONDS
         )
         while self._now() < until:
             self._sleep(interval)
-            form = {"grant_type": DEVICE_GRANT, "device_code": str(grant["device_code"])}
-            answer = self._post("/oauth/token", {"client_id": CLIENT, **form})
+            answer = self._api.post(
+                "/oauth/token",
+                client_id=self._client,
+                grant_type=DEVICE_GRANT,
+                device_code=str(grant["device_code"]),
+            )
             if "access_token" in answer:
                 return self._issued_token(answer)
             interval += self._extra_interval(answer)
@@ -87,8 +79,9 @@ class DeviceGrant:
 
     def refresh(self, token: str) -> IssuedToken | None:
         """Exchanges a refresh token for a new token; None if it is no longer valid."""
-        form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": CLIENT}
-        answer = self._post("/oauth/token", form)
+        answer = self._api.post(
+            "/oauth/token", client_id=self._client, grant_type="refresh_token", refresh_token=token
+        )
         if "access_token" not in answer:
             return None
         granted = self._issued_token(answer)
@@ -110,39 +103,12 @@ class DeviceGrant:
             str(answer["access_token"]), str(answer.get("refresh_token", "")), expires
         )
 
-    def _post(self, path: str, form: Mapping[str, str]) -> OAuthResponse:
-        """Returns the JSON object of the response, also for an error response."""
-        url = self._target.url + path
-        request = urllib.request.Request(url, urlencode(form).encode(), method="POST")
-        try:
-            text = _send(request, self._target.ca)
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise Unavailable(f"cannot reach {self._target.url}: {reason}") from None
-        answer: OAuthResponse | None
-        try:
-            answer = json.loads(text)
-        except ValueError:
-            answer = None
-        return answer if isinstance(answer, dict) else {}
-
-
-def _send(request: urllib.request.Request, ca: str) -> bytes:
-    context = client_context(text=ca)
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as answer:
-            return answer.read(_MAX_BYTES)
-    except urllib.error.HTTPError as refusal:
-        with refusal:
-            return refusal.read(_MAX_BYTES)
-
-
-def _sign_in_prompt(grant: OAuthResponse) -> str:
-    page = grant.get("verification_uri_complete") or grant.get("verification_uri", "")
-    code = grant.get("user_code", "")
-    return "".join(c for c in f"To sign in, open {page} and approve {code}" if c.isprintable())
-
 
 def _error_text(answer: OAuthResponse, otherwise: str) -> str:
     text = str(answer.get("error_description") or answer.get("error") or otherwise)
-    return "".join(c for c in text if c.isprintable())[:300]
+    return _printable(text)[:300]
+
+
+def _printable(text: str) -> str:
+    """Leaves out control characters, which a terminal would interpret."""
+    return "".join(character for character in text if character.isprintable())

@@ -87,7 +87,11 @@ def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> "I
     granted = device.refresh(target.refresh) if target.refresh else None
     if granted is None and not _is_interactive(environ):
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
-    return granted or device.sign_in(lambda text: print(text, file=sys.stderr, flush=True))
+    return granted or device.sign_in(_print_code)
+
+
+def _print_code(page: str, code: str) -> None:
+    print(f"To sign in, open {page} and approve {code}", file=sys.stderr, flush=True)
 
 
 def _is_interactive(environ: Mapping[str, str]) -> bool:

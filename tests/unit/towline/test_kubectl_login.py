@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import Unauthenticated
+from core.errors import Invalid, Unauthenticated
 from towline import context_file, contexts, device_grant, kubectl_login
+from towline.cli.access.login import sign_in_by_device
 from towline.context_file import write
 from towline.contexts import ControlPlaneTarget, GlobalFlags, SavedContexts, read
 from towline.device_grant import DeviceGrant
@@ -104,12 +105,12 @@ class Watch:
 def test_a_person_approves_the_code(hub: Hub) -> None:
     """Asked again at the pace that the control plane wants (RFC 8628, 3.5)."""
     hub.answers += [CODE, PENDING, SLOW, PENDING, TOKEN]
-    messages: list[str] = []
+    shown: list[tuple[str, str]] = []
     watch = Watch()
-    granted = watch.grant(hub).sign_in(messages.append)
+    granted = watch.grant(hub).sign_in(lambda page, code: shown.append((page, code)))
     assert granted == ("twu_new", "r2", NOW + 3 + 3 + 8 + 8 + 3600)
     assert watch.slept == [3, 3, 8, 8]
-    assert messages == ["To sign in, open http://hub/device and approve ABCD-EFGH"]
+    assert shown == [("http://hub/device", "ABCD-EFGH")]
     assert hub.asked[0] == (
         "/oauth/device/code",
         {"client_id": "towline-kubectl-login", "scope": "offline_access"},
@@ -134,15 +135,34 @@ def test_a_person_approves_the_code(hub: Hub) -> None:
 def test_a_sign_in_that_fails_says_why(hub: Hub, answers: list[dict[str, Any]], said: str) -> None:
     hub.answers += answers
     with pytest.raises(Unauthenticated, match=said):
-        Watch().grant(hub).sign_in(lambda _: None)
+        Watch().grant(hub).sign_in(lambda page, code: None)
 
 
 def test_the_invitation_obeys_no_terminal(hub: Hub) -> None:
     """Text of a server is printed without control characters."""
     hub.answers += [{**CODE, "user_code": "\x1b]0;x\x07A"}, TOKEN]
-    messages: list[str] = []
-    Watch().grant(hub).sign_in(messages.append)
-    assert "\x1b" not in messages[0] and "\x07" not in messages[0]
+    shown: list[str] = []
+    Watch().grant(hub).sign_in(lambda page, code: shown.extend((page, code)))
+    assert shown == ["http://hub/device", "]0;xA"]
+
+
+def test_no_token_is_asked_for_over_plain_http() -> None:
+    """Neither by a code nor by a refresh token; only this machine may answer without TLS."""
+    with pytest.raises(Invalid, match="plain HTTP"):
+        DeviceGrant(ControlPlaneTarget("http://towline.example.org"))
+
+
+def test_a_sign_in_of_the_command_line_names_the_machine(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It asks for no refresh token: the command line keeps a token of 90 days."""
+    hub.answers += [{**CODE, "interval": 0}, PENDING, TOKEN]
+    assert sign_in_by_device(hub.target, open_browser=False) == "twu_new"
+    said = capsys.readouterr().err
+    assert said == "open http://hub/device and check that it shows the code ABCD-EFGH\n"
+    (_, first), *polls = hub.asked
+    assert first["client_id"].startswith("towline on ") and "scope" not in first
+    assert [form["device_code"] for _, form in polls] == ["d1", "d1"]
 
 
 def saved(tmp_path: Path, target: ControlPlaneTarget) -> Path:
@@ -197,7 +217,8 @@ def test_a_person_signs_in_where_nobody_is(
     quick = {key: value for key, value in CODE.items() if key != "interval"}
     hub.answers += [quick, PENDING, TOKEN]
     assert ask(path, hub, PERSON)["token"] == "twu_new"
-    assert "ABCD-EFGH" in capsys.readouterr().err
+    invitation = "To sign in, open http://hub/device and approve ABCD-EFGH\n"
+    assert capsys.readouterr().err == invitation
     assert ask(path, hub)["token"] == "twu_new"
 
 

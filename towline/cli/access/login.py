@@ -4,13 +4,12 @@ import platform
 import sys
 from getpass import getpass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from core.errors import Forbidden, Invalid, Unavailable
+from core.errors import Invalid
 from towline.cli.access import generated as operations
 from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import clusters, installation
@@ -19,10 +18,9 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, say, show
 from towline.cli.shell.session import connect, global_flags, selected_target
 from towline.context_file import write
-from towline.contexts import config_path, normal_url, read, resolve
+from towline.contexts import ControlPlaneTarget, config_path, normal_url, read, resolve
 
 if TYPE_CHECKING:
-    from towline.client import GraphQLClient
     from towline.operations import GraphQLApi
 
 _USER = (
@@ -61,7 +59,7 @@ def login(
         raise Invalid("choose one of --token-stdin, --web and --device")
     target = resolve(flags, {})
     if web or device:
-        token = sign_in_by_device(load("towline.client").GraphQLClient(target), open_browser=web)
+        token = sign_in_by_device(target, open_browser=web)
     else:
         token = _read_token() if token_stdin else _ask_token()
     target = target._replace(token=token)
@@ -163,33 +161,17 @@ def kubeconfig(
     say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
 
 
-def sign_in_by_device(client: "GraphQLClient", *, open_browser: bool) -> str:
-    """Returns a token after a user approves this device (RFC 8628). Forbidden: not approved."""
-    authorization = client.post(
-        "/oauth/device/code", client_id=f"towline on {platform.node()}"[:80]
-    )
-    if "device_code" not in authorization:
-        raise Unavailable(
-            f"{authorization.get('error_description', 'the control plane returned no device code')}"
-        )
-    page = authorization["verification_uri_complete"]
-    say(f"open {page} and check that it shows the code {authorization['user_code']}")
-    if open_browser:
-        load("webbrowser").open(page)
-    interval, give_up = authorization["interval"], monotonic() + authorization["expires_in"]
-    while monotonic() < give_up:
-        sleep(interval)
-        grant = "urn:ietf:params:oauth:grant-type:device_code"
-        response = client.post(
-            "/oauth/token", grant_type=grant, device_code=authorization["device_code"]
-        )
-        if "access_token" in response:
-            return response["access_token"]
-        if response.get("error") == "slow_down":
-            interval += 5
-        elif response.get("error") != "authorization_pending":
-            raise Forbidden(str(response.get("error_description") or response.get("error")))
-    raise Forbidden("sign-in was not approved in time; run `towline login` again")
+def sign_in_by_device(target: ControlPlaneTarget, *, open_browser: bool) -> str:
+    """Returns a token after a user approves this device. Unauthenticated: not approved."""
+
+    def show(page: str, code: str) -> None:
+        say(f"open {page} and check that it shows the code {code}")
+        if open_browser:
+            load("webbrowser").open(page)
+
+    client = f"towline on {platform.node()}"[:80]
+    device = load("towline.device_grant").DeviceGrant(target, client=client, scope="")
+    return device.sign_in(show).token
 
 
 def _handles(api: "GraphQLApi", handles: list[str] | None) -> list[str]:
