@@ -29,6 +29,7 @@ from tests.order import mixed
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.demo.clusters import binaries
+from towline.demo.clusters.agent_access import bind_groups
 from towline.demo.clusters.cluster import LocalCluster
 from towline.demo.git_server import GitServer
 
@@ -183,6 +184,15 @@ def namespace(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def bound_groups(cluster: LocalCluster) -> Iterator[None]:
+    """Gives the groups of Towline's roles their permissions in `cluster`, for one test."""
+    bind_groups(cluster.access)
+    yield
+    names = (f"towline-demo-{group}" for group in ("admins", "editors", "viewers"))
+    cluster.kubectl("delete", "clusterrolebindings", *names)
 
 
 @pytest.fixture(scope="session")

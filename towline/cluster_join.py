@@ -59,33 +59,41 @@ class JoinedCluster:
         with self._translated_errors():
             return client.VersionApi(self.api).get_code(_request_timeout=_SECONDS).git_version
 
-    def create_objects(self, admin_role: str, agent_role: str | None) -> list[str]:
+    def bind_groups(self, admin_role: str) -> list[str]:
         """Binds the groups of Towline's roles to cluster roles, administrators to `admin_role`.
-        With `agent_role`, also creates the agent's service account, with that cluster role.
-        Returns a line for each created object, and for each binding that another role keeps.
+        Returns a line for each created binding, and for each that another role keeps.
+        Forbidden: the user of the kubeconfig may not do this.
+        """
+        lines: list[str] = []
+        for group, role in {"admins": admin_role, **_ROLES}.items():
+            subject = {"kind": "Group", "name": f"towline:{group}"}
+            lines += self._bind(f"towline-{self.handle}-{group}", role, subject)
+        return lines
+
+    def create_account(self, role: str) -> list[str]:
+        """Creates the agent's service account, with a cluster role. Returns lines as `bind_groups`.
         Forbidden: the user of the kubeconfig may not do this.
         """
         core, rbac = client.CoreV1Api(self.api), client.RbacAuthorizationV1Api(self.api)
-        bindings = {
-            f"towline-{self.handle}-{name}": (role, {"kind": "Group", "name": f"towline:{name}"})
-            for name, role in {"admins": admin_role, **_ROLES}.items()
-        }
-        created: list[str] = []
-        if agent_role:
-            subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
-            bindings[self.account] = (agent_role, subject)
-            create_account = partial(core.create_namespaced_service_account, AGENT)
-            created += self._create(core.create_namespace, "Namespace", AGENT)
-            created += self._create(create_account, "ServiceAccount", self.account)
-            created += self._permit_renewal(rbac)
-        for name, (role, subject) in bindings.items():
-            reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
-            create = partial(self._create, rbac.create_cluster_role_binding, "ClusterRoleBinding")
-            if new_lines := create(name, roleRef=reference, subjects=[subject]):
-                created += [f"{line} ({role})" for line in new_lines]
-            else:
-                created += self._describe_kept_binding(rbac, name, role)
-        return created
+        create_account = partial(core.create_namespaced_service_account, AGENT)
+        subject = {"kind": "ServiceAccount", "name": self.account, "namespace": AGENT}
+        return [
+            *self._create(core.create_namespace, "Namespace", AGENT),
+            *self._create(create_account, "ServiceAccount", self.account),
+            *self._permit_renewal(rbac),
+            *self._bind(self.account, role, subject),
+        ]
+
+    def _bind(self, name: str, role: str, subject: dict[str, str]) -> list[str]:
+        rbac = client.RbacAuthorizationV1Api(self.api)
+        reference = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role}
+        create = rbac.create_cluster_role_binding
+        created = self._create(
+            create, "ClusterRoleBinding", name, roleRef=reference, subjects=[subject]
+        )
+        if created:
+            return [f"{line} ({role})" for line in created]
+        return self._describe_kept_binding(rbac, name, role)
 
     def _describe_kept_binding(
         self, rbac: client.RbacAuthorizationV1Api, name: str, role: str

@@ -20,7 +20,7 @@ from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.clusters import binaries
 from towline.demo.clusters.access import ClusterAccess, contexts_from_environment
-from towline.demo.clusters.agent_access import agent_kubeconfig
+from towline.demo.clusters.agent_access import agent_kubeconfig, bind_groups
 from towline.demo.clusters.cluster import LocalCluster, start_all
 from towline.demo.git_server import GitServer, ServedRepository
 from towline.demo.ports import free_ports
@@ -231,6 +231,7 @@ class DemoEnvironment:
         member.token_file = folder / "token"
         member.token_file.touch(mode=0o600)
         member.token_file.write_text(created["deployToken"])
+        bind_groups(member.access)
         member.kubeconfig = agent_kubeconfig(member.access, folder / "kubeconfig")
         command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
         command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]

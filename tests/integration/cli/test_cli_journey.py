@@ -77,7 +77,9 @@ def commit(repository: ServedRepository, greeting: str) -> str:
 
 
 @pytest.fixture
-def agent(installation: Installation, cluster: LocalCluster, tmp_path: Path) -> Iterator[None]:
+def agent(
+    installation: Installation, cluster: LocalCluster, bound_groups: None, tmp_path: Path
+) -> Iterator[None]:
     """A cluster registered by the command line, with an agent started by it."""
     installation.run("clusters", "create", "journey", "--token-file", str(tmp_path / "token"))
     kubeconfig = agent_kubeconfig(cluster.access, tmp_path / "kubeconfig")

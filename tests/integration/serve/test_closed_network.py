@@ -92,6 +92,7 @@ def closed(tmp_path: Path) -> Iterator[Closed]:
 async def test_nothing_leads_in_and_one_connection_out(
     hub: Running,
     cluster: LocalCluster,
+    bound_groups: None,
     namespace: str,
     git_server: GitServer,
     closed: Closed,

@@ -167,11 +167,10 @@ def join(
     cluster.check_roles({role for role in (admin_role, agent_role) if role})
     cluster_id = _register_cluster(context, handle, folder, tag)
     folder.save_source(cluster)
-    for line in cluster.create_objects(admin_role, agent_role):
+    for line in cluster.bind_groups(admin_role):
         print(line)
-    if service_account:
-        end = cluster.create_kubeconfig(folder.account)
-        print(f"saved: kubeconfig {folder.account}; its token expires at {end:%Y-%m-%d %H:%M} UTC")
+    if agent_role:
+        _create_account(cluster, agent_role, folder.account)
     installation = operations.installation(connect(context))
     print(f"pinned: signing key {installation['signingKeyId'] or 'none; nothing is signed'}")
     options = AgentOptions(
@@ -237,6 +236,14 @@ def leave(
     if folder.path.exists():
         shutil.rmtree(folder.path)
         print(f"deleted: {folder.path}")
+
+
+def _create_account(cluster: "JoinedCluster", role: str, kubeconfig: Path) -> None:
+    """Creates the agent's account in the cluster, and a kubeconfig with a new token of it."""
+    for line in cluster.create_account(role):
+        print(line)
+    end = cluster.create_kubeconfig(kubeconfig)
+    print(f"saved: kubeconfig {kubeconfig}; its token expires at {end:%Y-%m-%d %H:%M} UTC")
 
 
 def _register_cluster(
