@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import new_class
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +24,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     tuple_,
     update,
 )
@@ -46,75 +47,69 @@ V = TypeVar("V")
 R = TypeVar("R", bound=ReadableRows[Any])
 
 
-@cache
-def _names_and_select(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
-    """Returns the names of a value's fields, and the statement that
-    selects their columns in order.
-    """
-    names = column_names(kind)
-    return names, select(*(table.c[name] for name in names))
-
-
 _Shape = tuple[tuple[str, str], ...]
-"""Names of columns, each with its test: `one` value, one of `many`, `none`, or `any` value."""
+"""Names of columns, each with its test: `one` value, one of `many`, `none`, `any`, or `between`."""
 
 
 @cache
-def _select_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
-    """Returns the cached statement that finds rows by these columns, bound as `by_<name>`.
+def _select_rows(table: Table, kind: Any) -> Any:
+    """Returns the statement that selects the columns of a value's fields, in their order."""
+    return select(*(table.c[name] for name in column_names(kind)))
+
+
+@cache
+def _select_by_shape(
+    table: Table, kind: object, shape: _Shape, *, first: bool, locked: bool
+) -> Select[Any]:
+    """Returns the cached statement that finds rows by these columns, bound as `by_<name>` or, for
+    the end of a range, `to_<name>`.
 
     Most reads use it: building and compiling a statement costs more than running it.
     """
-    where: list[ColumnElement[bool]] = []
+    where = []
     for name, test in shape:
         column = table.c[name]
-        if test == "none":
-            where.append(column.is_(None))
-        elif test == "one":
-            where.append(column == bindparam(f"by_{name}", type_=column.type))
-        elif test == "many":
-            where.append(column.in_(bindparam(f"by_{name}", type_=column.type, expanding=True)))
-    if "deleted_at" in table.c and not any(name == "deleted_at" for name, _ in shape):
-        where.append(table.c.deleted_at.is_(None))
-    return _names_and_select(table, kind)[1].where(*where)
-
-
-@cache
-def _select_first_by_shape(
-    table: Table, kind: object, shape: _Shape, *, locked: bool
-) -> Select[Any]:
-    statement = _select_by_shape(table, kind, shape).limit(1)
+        parameters = [
+            bindparam(f"{bound}_{name}", type_=column.type, expanding=test == "many")
+            for bound in ("by", "to")
+        ]
+        where.append(_condition(column, test, *parameters))
+    statement = _select_rows(table, kind).where(*where)
+    if not first:
+        return statement.order_by(table.c.id)
+    statement = statement.limit(1)
     return statement.with_for_update(key_share=True) if locked else statement
 
 
-@cache
-def _select_ordered_by_shape(table: Table, kind: object, shape: _Shape) -> Select[Any]:
-    return _select_by_shape(table, kind, shape).order_by(table.c.id)
+def _condition(column: Column[Any], test: str, *values: Any) -> ColumnElement[bool]:
+    match test:
+        case "any":
+            return true()
+        case "none":
+            return column.is_(None)
+        case "many":
+            return column.in_(values[0])
+        case "between":
+            return column.between(*values)
+    return column == values[0]
 
 
-def _shape_of(equals: Mapping[str, object]) -> _Shape | None:
-    """Returns the shape of a read; None: no cached statement can run it."""
-    tests = [(name, _test_of(value)) for name, value in equals.items()]
-    return None if any(not test for _, test in tests) else tuple(tests)
-
-
-def _test_of(value: object) -> str:
-    if value is None:
-        return "none"
+def _test_and_values(value: object) -> tuple[str, tuple[Any, ...]]:
+    """Returns the test of a column that the value of a read means, and the values of the test."""
     if value is ANY:
-        return "any"
-    if isinstance(value, str | int):
-        return "one"
-    return "many" if isinstance(value, list | set | frozenset | tuple) else ""
+        return "any", ()
+    if value is None:
+        return "none", ()
+    if isinstance(value, range):
+        return "between", (value.start, value.stop - 1)
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return "many", (list(value),)
+    return "one", (value,)
 
 
-def _bind_values(equals: Mapping[str, object]) -> dict[str, object]:
-    """Returns the values of a cached statement by the names of its parameters."""
-    return {
-        f"by_{name}": value if isinstance(value, str | int) else list(value)
-        for name, value in equals.items()
-        if isinstance(value, str | int | Collection)
-    }
+def _undeleted(table: Table, equals: Mapping[str, object]) -> Mapping[str, object]:
+    """Leaves out deleted rows, unless the columns say otherwise."""
+    return equals if "deleted_at" not in table.c else {"deleted_at": None, **equals}
 
 
 @cache
@@ -144,7 +139,7 @@ class SqlReading(ReadableRows[T]):
         self._table = table
         self._kind = kind
         self._searched = searched
-        self._names, self._rows = _names_and_select(table, kind)
+        self._names, self._rows = column_names(kind), _select_rows(table, kind)
         self._make = row_maker(kind)
         self._column_values = column_getter(kind)
 
@@ -155,47 +150,38 @@ class SqlReading(ReadableRows[T]):
         return await self._find_first(equals)
 
     async def _find_first(self, equals: Mapping[str, object], *, locked: bool = False) -> T | None:
-        read = read_key(self._kind, equals, first=True)
-        rows: list[T] | None = self._connection.reads.get(self._table, read)
-        if rows is None:
-            rows = await self._fetch_first(equals, locked=locked)
-            self._connection.reads.store(self._table, read, rows)
+        rows = await self._read(equals, first=True, locked=locked)
         return rows[0] if rows else None
 
-    async def _fetch_first(self, equals: Mapping[str, object], *, locked: bool) -> list[T]:
-        if (shape := _shape_of(equals)) is not None:
-            statement = _select_first_by_shape(self._table, self._kind, shape, locked=locked)
-            return await self._fetch(statement, _bind_values(equals))
-        statement = self._rows.where(self._where(equals)).limit(1)
-        return await self._fetch(statement.with_for_update(key_share=True) if locked else statement)
-
     async def select(self, **equals: object) -> list[T]:
-        read = read_key(self._kind, equals)
+        return await self._read(equals)
+
+    async def _read(
+        self, equals: Mapping[str, object], *, first: bool = False, locked: bool = False
+    ) -> list[T]:
+        """Returns the matching rows, or the first one, from an earlier read if possible."""
+        read = read_key(self._kind, equals, first=first)
         rows: list[T] | None = self._connection.reads.get(self._table, read)
         if rows is None:
-            rows = await self._fetch_matching(equals)
+            rows = await self._fetch_matching(equals, first=first, locked=locked)
             self._connection.reads.store(self._table, read, rows)
         return rows
 
-    async def _fetch_matching(self, equals: Mapping[str, object]) -> list[T]:
-        if (shape := _shape_of(equals)) is not None:
-            statement = _select_ordered_by_shape(self._table, self._kind, shape)
-            return await self._fetch(statement, _bind_values(equals))
-        where = self._where(equals)
-        return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
+    async def _fetch_matching(
+        self, equals: Mapping[str, object], *, first: bool = False, locked: bool = False
+    ) -> list[T]:
+        shape, values = [], {}
+        for name, value in _undeleted(self._table, equals).items():
+            test, bounds = _test_and_values(value)
+            shape.append((name, test))
+            values |= zip((f"by_{name}", f"to_{name}"), bounds, strict=False)
+        statement = _select_by_shape(
+            self._table, self._kind, tuple(shape), first=first, locked=locked
+        )
+        return await self._fetch(statement, values)
 
     async def prefetch(self, column: str, values: Collection[str]) -> None:
-        reads = self._connection.reads
-        if not reads.is_enabled:
-            return
-        rows_by_value: dict[str, list[T]] = {value: [] for value in values}
-        for chunk in chunks(values):
-            for row in await self._fetch_matching({column: chunk}):
-                rows_by_value[getattr(row, column)].append(row)
-        for value, rows in rows_by_value.items():
-            reads.store(self._table, read_key(self._kind, {column: value}), rows)
-            first_read = read_key(self._kind, {column: value}, first=True)
-            reads.store(self._table, first_read, rows[:1])
+        await self.prefetch_keys((column,), [(value,) for value in values])
 
     async def prefetch_keys(
         self, columns: Sequence[str], keys: Collection[Sequence[str]], **equals: object
@@ -204,16 +190,16 @@ class SqlReading(ReadableRows[T]):
         if not reads.is_enabled:
             return
         rows_by_key: dict[tuple[str, ...], list[T]] = {tuple(key): [] for key in keys}
-        for chunk in chunks([tuple(key) for key in keys]):
+        for chunk in chunks(rows_by_key):
             values = {name: {key[n] for key in chunk} for n, name in enumerate(columns)}
             for row in await self._fetch_matching({**values, **equals}):
                 key = tuple(getattr(row, name) for name in columns)
                 if key in rows_by_key:
                     rows_by_key[key].append(row)
         for key, rows in rows_by_key.items():
-            columns_of_key = dict(zip(columns, key, strict=True))
-            first_read = read_key(self._kind, {**columns_of_key, **equals}, first=True)
-            reads.store(self._table, first_read, rows[:1])
+            of_key = {**dict(zip(columns, key, strict=True)), **equals}
+            reads.store(self._table, read_key(self._kind, of_key), rows)
+            reads.store(self._table, read_key(self._kind, of_key, first=True), rows[:1])
 
     def mark_absent(self, column: str, value: str) -> None:
         self._connection.reads.mark_absent(self._table, column, value)
@@ -322,22 +308,11 @@ class SqlReading(ReadableRows[T]):
         return or_(*(contains(self._table.c[n], text, dialect) for n in self._searched))
 
     def _where(self, equals: Mapping[str, object]) -> ColumnElement[bool]:
-        terms = [self._column_condition(name, value) for name, value in equals.items()]
-        if "deleted_at" in self._table.c and "deleted_at" not in equals:
-            terms.append(self._table.c.deleted_at.is_(None))
-        return and_(True, *terms)
-
-    def _column_condition(self, name: str, value: object) -> ColumnElement[bool]:
-        column = self._table.c[name]
-        if value is ANY:
-            return and_(True)
-        if value is None:
-            return column.is_(None)
-        if isinstance(value, range):
-            return column.between(value.start, value.stop - 1)
-        if isinstance(value, Collection) and not isinstance(value, str | bytes):
-            return column.in_(list(value))
-        return column == value
+        conditions = []
+        for name, value in _undeleted(self._table, equals).items():
+            test, values = _test_and_values(value)
+            conditions.append(_condition(self._table.c[name], test, *values))
+        return and_(True, *conditions)
 
     async def _fetch(
         self, statement: Executable, given: Mapping[str, object] | None = None
@@ -382,7 +357,7 @@ class SqlRows(SqlReading[T]):
         id = values.get("id")
         reads.store(self._table, read_key(self._kind, {"id": id}, first=True), [row])
         await self._connection.execute_later(
-            _insert_statement(self._table), values, self._translate_conflict
+            _insert_statement(self._table), values, partial(_conflict, self._table)
         )
 
     async def _put_later(self, row: T) -> None:
@@ -397,11 +372,8 @@ class SqlRows(SqlReading[T]):
         reads.invalidate(statement, id)
         columns = {f"to_{name}": value for name, value in values.items()}
         await self._connection.execute_later(
-            statement, {"row": id, **columns}, self._translate_conflict
+            statement, {"row": id, **columns}, partial(_conflict, self._table)
         )
-
-    def _translate_conflict(self, error: IntegrityError) -> Exception:
-        return _conflict(self._table, error)
 
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [self._values(value) for value in several]
