@@ -210,7 +210,8 @@ async def connection_of_many(
     make: Callable[[C, Sequence[Row]], Awaitable[Sequence[N]]],
 ) -> Connection[N]:
     """Returns a connection of rows that `make` converts together, with their related resources."""
-    return connection(await make(context, page.items), page.more, query, lambda node: node.id)
+    nodes = await make(context, page.items)
+    return connection(nodes, page.more, query, lambda node: node.id, page.count)
 
 
 def _count_kind(count: int, max_count: int) -> CountKind:

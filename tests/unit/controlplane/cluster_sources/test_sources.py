@@ -1,17 +1,21 @@
 """Operations on cluster sources: rights, settings, deletion."""
 
+from typing import cast
+
 import pytest
 
 from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.api.schema import schema
 from controlplane.authorization import UNRESTRICTED, Actor, ResourceKind
 from controlplane.authorization.resources import scope_of
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.cluster_sources.model.delivery import JOIN_LABEL
 from controlplane.cluster_sources.model.source import ClusterSourceResult, ClusterSourceSettings
-from controlplane.cluster_sources.operations.sources import ClusterSourceChange
+from controlplane.cluster_sources.operations.sources import ClusterSourceChange, ClusterSources
 from controlplane.cluster_sources.ports import ClusterSourceMemberStore, ClusterSourceStore
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterStore
+from controlplane.platform.graphql.context import ApiBackend, Authenticator, Context
 from controlplane.platform.jobs import LEASE
 from controlplane.platform.ports import PageQuery
 from controlplane.services.operations.fences import ServiceFences
@@ -196,6 +200,30 @@ async def test_reads_are_limited_to_readers(world: ClusterSourceWorld) -> None:
     assert await world.sources.handles(NOBODY, {MANAGEMENT}) == {}
     assert await world.sources.accounts(NOBODY, [source]) == {}
     assert await world.sources.accounts(ADMIN, [source]) == {"robot": "robot@example.org"}
+
+
+async def test_the_api_counts_the_objects_of_a_source(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1")
+    world.hub.put("eu-2")
+    source = await world.create()
+    projects = Projects(world.memory.context, ServiceFences(), UNRESTRICTED)
+    operations = {ClusterSources: world.sources, Projects: projects}
+    nobody_signs_in = cast(Authenticator, None)
+    result = await schema.execute(
+        "query($id: ID!) { clusterSource(id: $id) {"
+        " members(first: 1) { totalCount totalCountKind edges { node { name } } } } }",
+        {"id": source.id},
+        Context(ApiBackend(operations, nobody_signs_in, 0), caller=VIEWER),
+    )
+    assert result.data == {
+        "clusterSource": {
+            "members": {
+                "totalCount": 2,
+                "totalCountKind": "EXACT",
+                "edges": [{"node": {"name": "eu-1"}}],
+            }
+        }
+    }
 
 
 async def test_a_deleted_management_cluster_is_named(world: ClusterSourceWorld) -> None:
