@@ -14,7 +14,7 @@ from controlplane.clusters.api.bootstrap_tokens import BootstrapTokenQuery
 from controlplane.clusters.api.clusters import ClusterType
 from controlplane.clusters.api.groups import ClusterGroupQuery
 from controlplane.clusters.api.inputs import TagAttributes
-from controlplane.clusters.api.loading import cluster_type, cluster_types
+from controlplane.clusters.api.loading import cluster_type, clusters_in_list
 from controlplane.clusters.model.cluster import ClusterHealth
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.configuration.api.contexts import ContextQuery
@@ -164,10 +164,7 @@ class Query(
             project_id=project_id,
         )
         page = await info.context[Clusters].page(info.context.actor, query, health)
-        nodes = list(
-            (await cluster_types(info.context, page.items, selected_fields(info))).values()
-        )
-        return relay.connection(nodes, page.more, query, lambda node: node.id, page.count)
+        return await relay.connection_of_many(info, page, query, clusters_in_list)
 
     git_repository = GIT.get
     """A Git repository, by ID or URL."""
@@ -243,8 +240,7 @@ class Query(
             status_code=status_codes_of(status) if status else None,
         )
         page = await info.context[Services].page(info.context.actor, query)
-        nodes = await service_types(info, page.items)
-        return relay.connection(nodes, page.more, query, lambda node: node.id, page.count)
+        return await relay.connection_of_many(info, page, query, service_types)
 
     @strawberry.field
     async def revisions(

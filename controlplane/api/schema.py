@@ -16,8 +16,10 @@ from strawberry.extensions import (
     ValidationCache,
 )
 from strawberry.schema.config import StrawberryConfig
+from strawberry.schema.name_converter import NameConverter
 from strawberry.types import ExecutionContext
 from strawberry.types import ExecutionResult as StrawberryResult
+from strawberry.types.base import StrawberryObjectDefinition, StrawberryType
 from strawberry.types.graphql import OperationType
 
 from controlplane.api.mutation import Mutation
@@ -36,7 +38,6 @@ from controlplane.platform.graphql.limits import (
     check_values,
     has_introspection,
 )
-from controlplane.platform.graphql.names import PublishedNames
 from controlplane.platform.graphql.scalars import SCALARS
 from core.errors import Code, Conflict, Forbidden, TowlineError
 from core.json_object import JsonObject
@@ -44,10 +45,23 @@ from core.json_object import JsonObject
 log = structlog.get_logger(__name__)
 
 _MAX_CACHED_LENGTH = 10_000
+_SUFFIX = "Type"
 _UNKNOWN_ENUM_VALUE = re.compile(r"not a value of (\w+)")
 
 # A constant, since the validation cache uses these objects as its key.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
+
+
+class PublishedNames(NameConverter):
+    """Omits the suffix `Type`, which tells output classes from domain classes of the same name."""
+
+    def from_object(self, object_type: StrawberryObjectDefinition) -> str:
+        """Returns the published name of an object type or an input."""
+        return super().from_object(object_type).removesuffix(_SUFFIX)
+
+    def get_name_from_type(self, type_: StrawberryType | type[Any]) -> str:
+        """Returns the name of a type argument, for names such as `ClusterConnection`."""
+        return super().get_name_from_type(type_).removesuffix(_SUFFIX)
 
 
 class CodedErrors(MaskErrors):

@@ -2,7 +2,7 @@
 
 import math
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from cross_web import HTTPException
@@ -33,6 +33,7 @@ from controlplane.platform.http.tokens import bearer_token, token_in_payload
 from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import Code, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
+from core.json_object import JsonObject
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 
@@ -195,8 +196,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     ) -> Any:
         """Runs a query, or the persisted query of its hash, and counts it."""
         started = self.clock.monotonic()
-        data = request_data
-        result = None if isinstance(data, list) else self._load_or_refuse_query(data, context)
+        data = cast("GraphQLRequestData", request_data)  # `decode_json` accepts no batch
+        result = self._load_or_refuse_query(data, context)
         if result is None:
             result = await super().execute_operation(
                 request=request,
@@ -206,9 +207,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
                 root_value=root_value,
                 sub_response=sub_response,
             )
-        query = None if isinstance(data, list) else data.query
         errors = getattr(result, "errors", None)
-        self.meters.record_response(query, errors, self.clock.monotonic() - started)
+        self.meters.record_response(data.query, errors, self.clock.monotonic() - started)
         return result
 
     def rate_refusal(self, context: Context) -> GraphQLError | None:
@@ -263,10 +263,11 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     ) -> Response:
         """Responds with the media type and the status that the client asked for."""
         kind = sub_response.media_type or JSON
-        if kind == GRAPHQL_RESPONSE and not isinstance(response_data, list):
-            sub_response.status_code = status = refusal_status(response_data)  # ty: ignore
+        if kind == GRAPHQL_RESPONSE:
+            body = cast("JsonObject", response_data)
+            sub_response.status_code = status = refusal_status(body)  # ty: ignore
             if status:
-                response_data.pop("data", None)
+                body.pop("data", None)
         response = super().create_response(response_data, sub_response)
         response.headers["content-type"] = _with_charset(kind)
         response.headers["cache-control"] = "no-store"

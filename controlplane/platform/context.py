@@ -18,8 +18,8 @@ from controlplane.platform.ports import (
     Store,
     Transaction,
 )
+from controlplane.platform.rate_limits import RenderRates
 from controlplane.platform.references import found
-from controlplane.platform.render_rates import RenderRates
 from controlplane.platform.sealing import Sealer
 from core.identity import new_id
 from core.runtime.clock import Clock

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from controlplane.authorization import DEFAULT_PROJECT, Actor, Resource, Verb
 from controlplane.platform.names import ANY_NAME, NameForm
-from controlplane.platform.parts import Columns, column_values, part_fields, row_of
-from controlplane.platform.plugin_settings import default_of
+from controlplane.platform.parts import Columns, column_values, default_of, part_fields, row_of
 from controlplane.platform.ports import Transaction
 from core.json_object import JsonMapping
 

@@ -5,7 +5,7 @@ change of a row can have the given fields of a part.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -58,6 +58,11 @@ def part_fields(kind: Any) -> Iterator[tuple[str, type, Field[object]]]:
         else:
             for path, owner, inside in part_fields(inner):
                 yield f"{member.name}.{path}", owner, inside
+
+
+def default_of(member: Field[object]) -> Any:
+    """Returns the default of a field; MISSING without one."""
+    return member.default_factory() if member.default_factory is not MISSING else member.default
 
 
 @dataclass(frozen=True, slots=True)

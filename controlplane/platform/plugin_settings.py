@@ -6,7 +6,7 @@ is its published description.
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_text
+from controlplane.platform.parts import default_of
 from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
 
@@ -200,11 +201,6 @@ def _without_annotations(hint: Any) -> object:
     if get_origin(inner) in (Union, UnionType):
         return next(part for part in get_args(inner) if part is not type(None))
     return inner
-
-
-def default_of(member: Field[object]) -> Any:
-    """Returns the default of a field; MISSING without one."""
-    return member.default_factory() if member.default_factory is not MISSING else member.default
 
 
 @cache

@@ -1,10 +1,10 @@
-"""Request limits per caller, counted in windows of the wall clock that all replicas share."""
+"""Limits of requests per caller, and of renders per project."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.runtime.token_bucket import RatePolicy
+from core.runtime.token_bucket import RatePolicy, TokenBucket
 
 WINDOW_S = 10.0
 """A `RequestLimiter` has policies that refill in this time."""
@@ -13,15 +13,17 @@ ADDRESS = "address "
 MAX_TRACKED_CALLERS = 20_000
 """Above this number, unauthenticated callers share one counter, because addresses are plentiful."""
 _OTHERS = "others"
+_MINUTE_S = 60.0
+_MAX_PROJECTS = 10_000
 
 
 @dataclass(slots=True)
 class RequestLimiter:
     """Request counts of callers in the current window; without a policy, there is no limit.
 
-    A window has a burst of the policy. Replicas add their counts of a window, which they could not
-    do with token buckets. `own` counts the requests accepted here; `record_other_replicas` adds
-    those of others.
+    All replicas share windows of the wall clock, each with a burst of the policy. They add their
+    counts of a window, which they could not do with token buckets. `own` counts the requests
+    accepted here; `record_other_replicas` adds those of others.
     """
 
     policy: RatePolicy | None
@@ -67,3 +69,26 @@ class RequestLimiter:
         if window != self.window:
             self.window = window
             self.own, self._other_counts = {}, {}
+
+
+class RenderRates:
+    """The renders that each project may still do in this process."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, tuple[int, TokenBucket]] = {}
+
+    def take(self, project_id: str, per_minute: int, count: int, now: float) -> float:
+        """Takes renders, if one is left. Returns the seconds to wait; 0.0: taken.
+
+        More than are left are taken in advance, so that a large stage of a pipeline ever begins.
+        """
+        entry = self._buckets.get(project_id)
+        if entry is None or entry[0] != per_minute:
+            if len(self._buckets) >= _MAX_PROJECTS:
+                self._buckets.clear()
+            bucket = TokenBucket(RatePolicy.per(_MINUTE_S, per_minute), now)
+            entry = self._buckets[project_id] = (per_minute, bucket)
+        if wait := entry[1].wait_time(now):
+            return wait
+        entry[1].reserve(now, count)
+        return 0.0

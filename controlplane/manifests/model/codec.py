@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from controlplane.manifests.model.ownership import merged
 from controlplane.platform.kinds import AnyKind
-from controlplane.platform.parts import Columns, column_values, part_fields
+from controlplane.platform.parts import Columns, column_values, default_of, part_fields
 from controlplane.platform.plugin_settings import (
     Form,
     Plugin,
     SettingField,
     camel,
-    default_of,
     setting_fields,
 )
 from controlplane.platform.time_text import parse_time

@@ -5,9 +5,8 @@ import secrets
 from collections.abc import Mapping
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
-from controlplane.platform.bus.redis import connection_pool
+from controlplane.platform.bus.redis import LIBRARY_ERRORS, connection_pool
 from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -16,7 +15,6 @@ KEY = "{towline:rates}:"
 _INTERVAL_S = 0.5
 _UNREACHABLE_INTERVAL_S = 2.0
 _ANSWER_S = 2.0
-_LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 class RateExchange:
@@ -70,7 +68,7 @@ class RateExchange:
             try:
                 async with asyncio.timeout(_ANSWER_S):
                     await self.exchange()
-            except _LIBRARY_ERRORS:
+            except LIBRARY_ERRORS:
                 # The bus reports that Redis is unreachable.
                 pause = _UNREACHABLE_INTERVAL_S
 

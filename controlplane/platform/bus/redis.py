@@ -29,7 +29,7 @@ _LISTEN_SECONDS = 1.0
 _MAX_QUEUED = 10_000
 _WAKES_A_MESSAGE = 500
 _MESSAGE_BYTES = 1 << 20
-_LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
+LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
 class RedisBus:
@@ -58,7 +58,7 @@ class RedisBus:
 
     async def stop(self) -> None:
         """Sends pending wake-ups, if Redis accepts them, and stops."""
-        with contextlib.suppress(*_LIBRARY_ERRORS):
+        with contextlib.suppress(*LIBRARY_ERRORS):
             await self._send_queue()
         await self.tasks.stop()
         await self._redis.aclose()
@@ -83,7 +83,7 @@ class RedisBus:
             self._ready.clear()
             try:
                 await self._send_queue()
-            except _LIBRARY_ERRORS:
+            except LIBRARY_ERRORS:
                 # Others receive `LOST_WAKES` instead of all pending wake-ups.
                 self._drop_queue()
                 await self._clock.sleep(_LISTEN_SECONDS)
@@ -103,7 +103,7 @@ class RedisBus:
 
     async def _receive(self) -> None:
         while True:
-            with contextlib.suppress(*_LIBRARY_ERRORS):
+            with contextlib.suppress(*LIBRARY_ERRORS):
                 async with self._subscribed() as subscription:
                     self._set_unreachable(unreachable=False)
                     await self._receive_messages(subscription)

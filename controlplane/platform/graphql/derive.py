@@ -33,7 +33,7 @@ from strawberry.utils.str_converters import to_camel_case
 
 from controlplane.platform.graphql.inputs import json_object, json_strings, values_by_name
 from controlplane.platform.graphql.scalars import Json, Map
-from controlplane.platform.parts import column_names, part_fields, row_of
+from controlplane.platform.parts import column_names, default_of, part_fields, row_of
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -174,21 +174,13 @@ def output(
                 reads[published] = _read_path(source.path, form.convert)
         kind.__annotations__ = annotations | declared
         derived: Any = strawberry.type(kind, name=name)
-        declared_fields = [
+        own = [
             member for member in fields(derived) if member.name in declared.keys() - reads.keys()
         ]
-        missing = {
-            member.name for member in declared_fields if member.init and _has_no_default(member)
-        }
-        reads |= {
-            member.name: _default_maker(member)
-            for member in declared_fields
-            if _has_factory(member)
-        }
-        copy, sources = (
-            _field_reader(paths),
-            {key: source.origin for key, source in sources_by_name.items()},
-        )
+        missing = {m.name for m in own if m.init and default_of(m) is MISSING}
+        reads |= {m.name: _new_default(m) for m in own if m.default_factory is not MISSING}
+        copy = _field_reader(paths)
+        sources = {key: source.origin for key, source in sources_by_name.items()}
         if base:
             copy, reads = _concatenated(base.__copied__, copy), base.__converted__ | reads
             missing, sources = missing | base.__missing__, base.__sources__ | sources
@@ -236,13 +228,14 @@ def draft(
                 and _is_generic(declared_hint, (list,))
             ):
                 form = _Published(form.annotation, partial(_as_tuple, form.convert))
-            if declared_hint is None and source.has_default:
+            has_default = source.default is not MISSING
+            if declared_hint is None and has_default:
                 default = source.default if publish_defaults else None
                 if default is None:
                     form = _Published(form.annotation | None, form.convert)
                 setattr(kind, published, _input_default(default))
             annotations[published] = form.annotation
-            takes_null = not source.has_default and (
+            takes_null = not has_default and (
                 _is_optional(source.hint) or not _is_optional(form.annotation)
             )
             changes[published] = _Assignment(source.member.name, form.convert, takes_null)
@@ -279,13 +272,9 @@ class _Source(NamedTuple):
         return self.owner, self.member.name
 
     @property
-    def has_default(self) -> bool:
-        return not _has_no_default(self.member)
-
-    @property
     def default(self) -> object:
-        factory = self.member.default_factory
-        return self.member.default if factory is MISSING else factory()
+        """Default of the field; MISSING without one."""
+        return default_of(self.member)
 
 
 class _Assignment(NamedTuple):
@@ -345,18 +334,9 @@ def _concatenated(first: Convert, second: Convert) -> Convert:
     return lambda row: chain(first(row), second(row))
 
 
-def _default_maker(member: Field[Any]) -> Convert:
+def _new_default(member: Field[Any]) -> Convert:
     """Returns a function that makes the default of a field, independent of the row."""
-    make: Any = member.default_factory
-    return lambda _row: make()
-
-
-def _has_factory(member: Field[Any]) -> bool:
-    return member.default_factory is not MISSING
-
-
-def _has_no_default(member: Field[Any]) -> bool:
-    return member.default is MISSING and not _has_factory(member)
+    return lambda _row: default_of(member)
 
 
 def _shown_fields(

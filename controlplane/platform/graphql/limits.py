@@ -90,11 +90,7 @@ class DocumentSize:
 
     def __init__(self, document: DocumentNode) -> None:
         self._definitions = document.definitions
-        self._fragments = {
-            definition.name.value: definition
-            for definition in document.definitions
-            if isinstance(definition, FragmentDefinitionNode)
-        }
+        self._fragments = _fragments(document)
         self._measured: dict[str, SelectionSize | None] = {}
 
     def check(self) -> None:
@@ -219,11 +215,7 @@ class OperationCost:
         self._schema = schema
         self._operation = operation
         self._variables = _default_values(operation) | dict(variables)
-        self._fragments = {
-            definition.name.value: definition
-            for definition in document.definitions
-            if isinstance(definition, FragmentDefinitionNode)
-        }
+        self._fragments = _fragments(document)
         self._computed: dict[str, int] = {}
 
     def total(self) -> int:
@@ -277,6 +269,14 @@ class OperationCost:
             kind = self._schema.get_type(fragment.type_condition.name.value)
             self._computed[name] = self.cost_of(fragment.selection_set, kind)
         return self._computed[name]
+
+
+def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
+    return {
+        definition.name.value: definition
+        for definition in document.definitions
+        if isinstance(definition, FragmentDefinitionNode)
+    }
 
 
 def _default_values(operation: OperationDefinitionNode) -> JsonObject:

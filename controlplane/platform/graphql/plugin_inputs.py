@@ -14,12 +14,13 @@ import orjson
 import strawberry
 
 from controlplane.platform.graphql.descriptions import DocstringReader
+from controlplane.platform.graphql.inputs import json_object
+from controlplane.platform.parts import default_of
 from controlplane.platform.plugin_settings import (
     Form,
     Plugin,
     SettingField,
     camel,
-    default_of,
     setting_fields,
 )
 from core.errors import Invalid
@@ -218,15 +219,12 @@ def _convert_value(kind: Any, value: Any, path: str) -> object:
     if isinstance(value, list):
         return tuple(_convert_value(get_args(kind)[0], item, path) for item in value)
     if get_origin(kind) is Mapping:
-        return _json_object(value, path)
+        return json_object(_parse_json(value, path), path)
     return _read_settings(kind, value, path) if is_dataclass(kind) else value
 
 
-def _json_object(text: str, path: str) -> JsonObject:
+def _parse_json(text: str, path: str) -> JsonValue:
     try:
-        value = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
         raise Invalid("is not valid JSON", field=path) from None
-    if not isinstance(value, dict):
-        raise Invalid("must be a JSON object", field=path)
-    return value
