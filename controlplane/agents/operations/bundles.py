@@ -9,7 +9,7 @@ from controlplane.audit.ports import AuditLog
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.operations.contexts import template_values
-from controlplane.delivery.operations.render_reconciler import render_parameters
+from controlplane.delivery.operations.render_inputs import render_parameters
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service

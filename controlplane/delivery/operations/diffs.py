@@ -2,37 +2,34 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from controlplane.authorization import Actor, Verb, require
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
-from controlplane.configuration.operations.contexts import template_values
 from controlplane.configuration.operations.secret_references import reads_plain_secrets
-from controlplane.delivery.operations.render_reconciler import render_parameters
+from controlplane.delivery.operations.render_inputs import RenderInputs
 from controlplane.platform.context import ContextOperations
 from controlplane.platform.parts import part
 from controlplane.repositories.operations import find_repository
 from controlplane.services.model.service import Service
-from controlplane.services.operations.fences import (
-    check_render_rate,
-    fenced_services,
-    render_within_fence,
-)
+from controlplane.services.operations.fences import check_render_rate, render_within_fence
 from controlplane.services.operations.lookup import find_service
-from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, TowlineError
 from core.identity import ClusterId, RepositoryId
 from core.spec.bundle import Bundle, KubeObject, open_bundle
 from core.spec.diff import MAX_OBJECTS, Difference, compare_bundles, mask_secrets
+from core.spec.image_signatures import NO_SIGNATURE_RULES
 from core.spec.source import Commit
 
 _BATCH = 32
 _MAX_AFFECTED = 5_000
 MAX_GROUPS = 200
 _OBJECTS_A_GROUP = 50
+_Effect = tuple[str | None, str | None, str | None]
+"""Old digest, new digest and error of a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +107,6 @@ class FleetDiff:
     """Number of changed objects over all services."""
 
 
-@dataclass(slots=True)
-class _Affected:
-    """Services that share a result, while results are collected."""
-
-    members: list[ServiceInCluster] = field(default_factory=list)
-
-
 class Diffs(ContextOperations):
     """Operations that compare states; they change nothing."""
 
@@ -134,11 +124,11 @@ class Diffs(ContextOperations):
         Without `old`, compares with the present digest. NotFound: the ref does not exist, or the
         service never had the digest. Invalid: it does not render. Forbidden: see `_render_for`.
         """
-        service, cluster = await self._find_service_and_cluster(actor, id)
+        service = await self._find_service(actor, id)
         if ref and not new:
-            return await self._diff_for_ref(actor, service, cluster, ref)
+            return await self._diff_for_ref(actor, service, ref)
         if new and not ref:
-            return await self._diff_of_digests(service, cluster, new, old)
+            return await self._diff_of_digests(service, new, old or service.desired.digest)
         raise Invalid("specify either ref or newDigest")
 
     async def manifests(
@@ -155,14 +145,13 @@ class Diffs(ContextOperations):
         NotFound: the service was never rendered, or never had the digest. Invalid: the ref does not
         render. Forbidden: see `_render_for`.
         """
-        service, cluster = await self._find_service_and_cluster(actor, id)
+        service = await self._find_service(actor, id)
         commit = None
         if ref and not digest:
             commit = await self._resolve_ref(service, ref)
-            rendered = await self._render_for(actor, service, cluster, commit.sha)
-            bundle = open_bundle(rendered, await self._context.manifests.bundle(rendered))
+            bundle = await self._open(await self._render_for(actor, service, commit.sha))
         else:
-            bundle = await self._past_bundle(service, cluster, digest or service.desired.digest)
+            bundle = await self._past_bundle(service, digest or service.desired.digest)
         page = islice(bundle.objects(), max(0, skip), max(0, skip) + MAX_OBJECTS)
         objects = tuple(mask_secrets(kube_object) for kube_object in page)
         return ServiceManifests(service, bundle.digest, commit, bundle.count, objects)
@@ -172,25 +161,17 @@ class Diffs(ContextOperations):
             raise Invalid(f"service {service.name!r} has no repository")
         return await self._context.manifests.resolve(service.repository_id, ref)
 
-    async def _diff_for_ref(
-        self, actor: Actor, service: Service, cluster: Cluster, ref: str
-    ) -> ServiceDiff:
-        commit = await self._resolve_ref(service, ref)
-        rendered = await self._render_for(actor, service, cluster, commit.sha)
-        old = await self._desired_bundle(service, cluster)
-        new = open_bundle(rendered, await self._context.manifests.bundle(rendered))
-        return ServiceDiff(
-            service, service.desired.digest, rendered, commit, compare_bundles(old, new)
-        )
+    async def _diff_for_ref(self, actor: Actor, service: Service, ref: str) -> ServiceDiff:
+        commit, old = await self._resolve_ref(service, ref), service.desired.digest
+        new = await self._render_for(actor, service, commit.sha)
+        before = await self._past_bundle(service, old) if old else None
+        difference = compare_bundles(before, await self._open(new))
+        return ServiceDiff(service, old, new, commit, difference)
 
-    async def _diff_of_digests(
-        self, service: Service, cluster: Cluster, new: str, old: str | None
-    ) -> ServiceDiff:
-        before = await self._past_bundle(service, cluster, old or service.desired.digest)
-        after = await self._past_bundle(service, cluster, new)
-        return ServiceDiff(
-            service, old or service.desired.digest, new, None, compare_bundles(before, after)
-        )
+    async def _diff_of_digests(self, service: Service, new: str, old: str | None) -> ServiceDiff:
+        before = await self._past_bundle(service, old)
+        difference = compare_bundles(before, await self._past_bundle(service, new))
+        return ServiceDiff(service, old, new, None, difference)
 
     async def of_fleet(
         self, actor: Actor, repository_id: str, ref: str, only: Collection[str] | None = None
@@ -216,9 +197,7 @@ class Diffs(ContextOperations):
         commit = await self._context.manifests.resolve(repository.id, ref)
         affected = await self._affected_services(repository.id, commit, services)
         outcomes = await self._group_outcomes(actor, affected, clusters, commit)
-        groups = [
-            await self._fleet_group(key, outcome.members) for key, outcome in outcomes.items()
-        ]
+        groups = [await self._fleet_group(*key, members) for key, members in outcomes.items()]
         groups.sort(key=lambda group: -len(group.services))
         changed = sum(len(group.services) for group in groups)
         return FleetDiff(
@@ -232,16 +211,15 @@ class Diffs(ContextOperations):
             changed=sum(group.difference.changed * len(group.services) for group in groups),
         )
 
-    async def _find_service_and_cluster(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
+    async def _find_service(self, actor: Actor, id: str) -> Service:
         async with self._context.read(actor) as tx:
             service = await find_service(tx, id)
             require(actor, Verb.READ, service.target)
-            cluster = await tx[ClusterStore].get(service.cluster_id)
-        if cluster is None:
-            raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        return service, cluster
+            if await tx[ClusterStore].get(service.cluster_id) is None:
+                raise Conflict(f"the cluster of service {service.name!r} was deleted")
+        return service
 
-    async def _render_for(self, actor: Actor, service: Service, cluster: Cluster, sha: str) -> str:
+    async def _render_for(self, actor: Actor, service: Service, sha: str) -> str:
         """Renders any commit for a user, who sees the result.
 
         Forbidden: its templates could show secrets to a user who may not change the service.
@@ -254,27 +232,18 @@ class Diffs(ContextOperations):
                     f"templates of {service.name} can read secrets of its contexts: only users who "
                     "may write the service can render other commits"
                 )
-        return await self._render(service, cluster, sha)
+        return await self._render(service, sha)
 
-    async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
+    async def _render(self, service: Service, sha: str) -> str:
         async with self._context.store.read() as tx:
-            contexts = await template_values(self._context.sealer, tx, [service])
-            sources = await sources_of(tx, [service.id])
-            (fenced,) = await fenced_services(tx, [service])
-        parameters = render_parameters(service, cluster, contexts.get(service.id, {}))
-        resolved = resolve_sources(self._context, sources.get(service.id, ()))
-        request = service.render_request(sha, parameters, resolved.folders)
-        check_render_rate(self._context, [fenced])
-        return (await render_within_fence(self._context, fenced, request)).digest
+            inputs = await RenderInputs.load(self._context, tx, [service])
+        request, _ = inputs.request(self._context, service, sha)
+        check_render_rate(self._context, [inputs.fenced(service)])
+        # Users also preview commits that nobody has signed.
+        request = replace(request, signatures=NO_SIGNATURE_RULES)
+        return (await render_within_fence(self._context, inputs.fenced(service), request)).digest
 
-    async def _desired_bundle(self, service: Service, cluster: Cluster) -> Bundle | None:
-        return (
-            await self._past_bundle(service, cluster, service.desired.digest)
-            if service.desired.digest
-            else None
-        )
-
-    async def _past_bundle(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
+    async def _past_bundle(self, service: Service, digest: str | None) -> Bundle:
         """A bundle that the service has or had, rendered again if the git cache lost it."""
         if digest is None or service.mirrored:
             raise NotFound(f"service {service.name!r} was never rendered here")
@@ -283,11 +252,11 @@ class Diffs(ContextOperations):
         if not revisions and digest != service.desired.digest:
             raise NotFound(f"service {service.name!r} never had {digest[:80]}")
         try:
-            return open_bundle(digest, await self._context.manifests.bundle(digest))
+            return await self._open(digest)
         except NotFound:
-            if not revisions or await self._render(service, cluster, revisions[0].sha) != digest:
+            if not revisions or await self._render(service, revisions[0].sha) != digest:
                 raise
-            return open_bundle(digest, await self._context.manifests.bundle(digest))
+            return await self._open(digest)
 
     async def _affected_services(
         self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
@@ -316,8 +285,9 @@ class Diffs(ContextOperations):
         services: Sequence[Service],
         clusters: Mapping[ClusterId, Cluster],
         commit: Commit,
-    ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
-        outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
+    ) -> dict[_Effect, list[ServiceInCluster]]:
+        """Renders the services at the commit, and groups those that it changes by its effect."""
+        outcomes: dict[_Effect, list[ServiceInCluster]] = {}
         for start in range(0, len(services), _BATCH):
             batch = [
                 service
@@ -325,48 +295,44 @@ class Diffs(ContextOperations):
                 if service.cluster_id in clusters
             ]
             results = await asyncio.gather(
-                *(
-                    self._render_outcome(actor, service, clusters[service.cluster_id], commit)
-                    for service in batch
-                )
+                *(self._render_outcome(actor, service, commit) for service in batch)
             )
             for service, (digest, error) in zip(batch, results, strict=True):
                 if error is None and digest == service.desired.digest:
                     continue
                 key = (service.desired.digest, digest, error)
                 member = ServiceInCluster(service, clusters[service.cluster_id].handle)
-                outcomes.setdefault(key, _Affected()).members.append(member)
+                outcomes.setdefault(key, []).append(member)
         return outcomes
 
     async def _render_outcome(
-        self, actor: Actor, service: Service, cluster: Cluster, commit: Commit
+        self, actor: Actor, service: Service, commit: Commit
     ) -> tuple[str | None, str | None]:
         """The digest at a commit, or the error of the render."""
         try:
-            return await self._render_for(actor, service, cluster, commit.sha), None
+            return await self._render_for(actor, service, commit.sha), None
         except TowlineError as error:
             return None, error.message
 
     async def _fleet_group(
-        self, key: tuple[str | None, str | None, str | None], members: Iterable[ServiceInCluster]
+        self,
+        old: str | None,
+        new: str | None,
+        error: str | None,
+        members: Iterable[ServiceInCluster],
     ) -> FleetGroup:
-        old, new, error = key
         group = FleetGroup(old, new, error, tuple(members))
         if error is not None:
             return group
         try:
-            difference = compare_bundles(
-                await self._open_stored_bundle(old),
-                await self._open_stored_bundle(new),
-                max_objects=_OBJECTS_A_GROUP,
-            )
+            before = await self._open(old) if old else None
+            after = await self._open(new) if new else None
+            difference = compare_bundles(before, after, max_objects=_OBJECTS_A_GROUP)
         except TowlineError as failure:
             return replace(group, error=failure.message)
         return replace(group, difference=difference)
 
-    async def _open_stored_bundle(self, digest: str | None) -> Bundle | None:
-        if digest is None:
-            return None
+    async def _open(self, digest: str) -> Bundle:
         return open_bundle(digest, await self._context.manifests.bundle(digest))
 
 

@@ -11,15 +11,8 @@ import structlog
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.operations.freezes import frozen_clusters
-from controlplane.clusters.ports import ClusterStore
-from controlplane.configuration.operations.contexts import template_values
-from controlplane.platform.context import (
-    DESIRED_STATE,
-    RENDER_SERVICES,
-    SERVICE,
-    ContextOperations,
-    OperationContext,
-)
+from controlplane.delivery.operations.render_inputs import RenderInputs, read_paths
+from controlplane.platform.context import RENDER_SERVICES, ContextOperations
 from controlplane.platform.parts import Columns, column_values
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.model.repository import Repository
@@ -27,14 +20,10 @@ from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.quarantine import DeniedRevisions
 from controlplane.services.model.render_state import RenderState
-from controlplane.services.model.service import Revision, Service, ServiceSource
+from controlplane.services.model.service import Revision, Service
 from controlplane.services.operations.dependencies import dependency_groups, waiting_services
-from controlplane.services.operations.fences import (
-    FencedService,
-    check_render_rate,
-    fenced_services,
-    render_within_fence,
-)
+from controlplane.services.operations.fences import check_render_rate, render_within_fence
+from controlplane.services.operations.generations import wake_agents
 from controlplane.services.operations.quarantine import (
     load_denials,
     quarantine_entry,
@@ -43,9 +32,7 @@ from controlplane.services.operations.quarantine import (
 from controlplane.services.operations.sources import (
     RenderSources,
     mark_source_users_for_render,
-    resolve_sources,
     source_trees,
-    sources_of,
     store_source_commits,
 )
 from controlplane.services.ports import (
@@ -55,9 +42,7 @@ from controlplane.services.ports import (
     ServiceSourceStore,
     ServiceStore,
 )
-from core.errors import Code, Invalid, LimitExceeded, TowlineError, reason_of
-from core.identity import ClusterId
-from core.json_object import JsonMapping, JsonObject
+from core.errors import Code, LimitExceeded, TowlineError, reason_of
 from core.spec.renderers import chart_of_ref
 from core.spec.source import Commit, RenderedBundle, RepositoryKind, RepositoryState
 
@@ -100,15 +85,6 @@ class _StaleService:
     ids: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _RenderTask:
-    """A service to render at a commit; `ids` are git ids of the paths that its last render read."""
-
-    service: Service
-    commit: Commit
-    ids: Mapping[str, str | None]
-
-
 class RenderReconciler(ContextOperations):
     """Renders services at the commits that they follow."""
 
@@ -142,8 +118,6 @@ class RenderReconciler(ContextOperations):
         """Renders services in the order of their dependencies; returns how many changed."""
         async with self._context.store.read() as tx:
             services = await tx[ServiceStore].by_ids(stale)
-            cluster_ids = {service.cluster_id for service in services}
-            clusters = {c.id: c for c in await tx[ClusterStore].by_ids(cluster_ids)}
         # A change made meanwhile has already requested another delivery.
         unchanged = [
             service for service in services if not _was_changed(stale[service.id].state, service)
@@ -151,42 +125,49 @@ class RenderReconciler(ContextOperations):
         count = 0
         for group in dependency_groups(unchanged):
             for start in range(0, len(group), _BATCH):
-                batch = [
-                    _RenderTask(service, stale[service.id].commit, stale[service.id].ids)
-                    for service in group[start : start + _BATCH]
-                ]
-                count += await self._store_outcomes(await self._render_batch(batch, clusters))
+                outcomes = await self._render_batch(group[start : start + _BATCH], stale)
+                count += await self._store_outcomes(outcomes)
         return count
 
     async def _render_batch(
-        self, tasks: Sequence[_RenderTask], clusters: Mapping[ClusterId, Cluster]
+        self, services: Sequence[Service], stale: Mapping[str, _StaleService]
     ) -> list[_Outcome]:
         """Renders the services that do not wait for dependencies."""
-        services = [task.service for task in tasks]
         async with self._context.store.read() as tx:
             dependent = await waiting_services(tx, services)
-            contexts = await template_values(self._context.sealer, tx, services)
-            sources = await sources_of(tx, [service.id for service in services])
-            fenced = {row.service.id: row for row in await fenced_services(tx, services)}
+            inputs = await RenderInputs.load(self._context, tx, services)
         waiting = [
-            _Outcome(task.service, task.commit, waiting=True)
-            for task in tasks
-            if task.service.id in dependent
+            _Outcome(service, stale[service.id].commit, waiting=True)
+            for service in services
+            if service.id in dependent
         ]
-        independent = [task for task in tasks if task.service.id not in dependent]
-        rendered = await asyncio.gather(
-            *(
-                self._run_task(
-                    task,
-                    clusters[task.service.cluster_id],
-                    contexts.get(task.service.id, {}),
-                    sources.get(task.service.id, ()),
-                    fenced[task.service.id],
-                )
-                for task in independent
-            )
+        renders = (
+            self._render(service, stale[service.id], inputs)
+            for service in services
+            if service.id not in dependent
         )
-        return waiting + rendered
+        return waiting + await asyncio.gather(*renders)
+
+    async def _render(
+        self, service: Service, stale: _StaleService, inputs: RenderInputs
+    ) -> _Outcome:
+        commit = stale.commit
+        try:
+            request, sources = inputs.request(self._context, service, commit.sha)
+            fenced = inputs.fenced(service)
+            check_render_rate(self._context, [fenced])
+            rendered = await render_within_fence(self._context, fenced, request)
+            reads = await read_paths(self._context, service, commit.sha, rendered, stale.ids)
+            trees = await source_trees(self._context, sources)
+        except LimitExceeded as error:
+            return _Outcome(
+                service, commit, error=error.message, reason=reason_of(error), postponed=True
+            )
+        except TowlineError as error:
+            return _Outcome(
+                service, commit, error=_storable_text(error.message), reason=reason_of(error)
+            )
+        return _Outcome(service, commit, rendered, reads, resolved=sources, trees=trees)
 
     def _latest_commits(self, repository: Repository) -> Mapping[str, Commit]:
         state = self._context.manifests.state(repository.id)
@@ -220,35 +201,6 @@ class RenderReconciler(ContextOperations):
             }
         return stale, failed
 
-    async def _run_task(
-        self,
-        task: _RenderTask,
-        cluster: Cluster,
-        values: Mapping[str, JsonMapping],
-        sources: Sequence[ServiceSource],
-        fenced: FencedService,
-    ) -> _Outcome:
-        service, commit = task.service, task.commit
-        try:
-            parameters = render_parameters(service, cluster, values)
-            resolved = resolve_sources(self._context, sources)
-            request = service.render_request(
-                commit.sha, parameters, resolved.folders, fenced.signatures
-            )
-            check_render_rate(self._context, [fenced])
-            rendered = await render_within_fence(self._context, fenced, request)
-            reads = await read_paths(self._context, service, commit.sha, rendered, task.ids)
-            trees = await source_trees(self._context, resolved)
-        except LimitExceeded as error:
-            return _Outcome(
-                service, commit, error=error.message, reason=reason_of(error), postponed=True
-            )
-        except TowlineError as error:
-            return _Outcome(
-                service, commit, error=_storable_text(error.message), reason=reason_of(error)
-            )
-        return _Outcome(service, commit, rendered, reads, resolved=resolved, trees=trees)
-
     async def _store_outcomes(self, outcomes: Iterable[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""
         changed, ledger_entries, revisions = [], [], []
@@ -276,9 +228,7 @@ class RenderReconciler(ContextOperations):
             await tx[RevisionStore].add_each(revisions)
             await tx[ServiceStore].change_each(changes)
             await tx[LedgerStore].append(ledger_entries)
-        for service in changed:
-            self._context.bus.publish(SERVICE, service.id)
-            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
+        wake_agents(self._context, changed)
         return len(changed)
 
     def _apply_outcome(
@@ -368,22 +318,6 @@ class RenderReconciler(ContextOperations):
         return replace(entry, sha=commit.sha if commit else None, detail=detail)
 
 
-async def read_paths(
-    context: OperationContext,
-    service: Service,
-    commit: str,
-    rendered: RenderedBundle,
-    known_ids: Mapping[str, str | None] | None = None,
-) -> dict[str, str]:
-    """Git ids of all paths that a render read; `known_ids` avoids repeated queries."""
-    paths = rendered.reads or (service.spec.path,)
-    ids = dict(known_ids or {})
-    missing = [path for path in paths if path not in ids]
-    if missing and service.repository_id:
-        ids |= await context.manifests.trees(service.repository_id, commit, missing)
-    return {path: ids.get(path) or "" for path in paths}
-
-
 def _without_commit(
     repository: Repository, repository_state: RepositoryState, state: RenderState
 ) -> _Outcome:
@@ -430,35 +364,6 @@ def _was_changed(before: Service | RenderState, current: Service) -> bool:
     is_narrow = isinstance(before, RenderState)
     pinned = before.pinned_sha if is_narrow else before.desired.pinned_sha
     return (before.updated_at, pinned) != (current.updated_at, current.desired.pinned_sha)
-
-
-def render_parameters(
-    service: Service, cluster: Cluster, template_inputs: Mapping[str, JsonMapping]
-) -> JsonObject:
-    """The values that templates can use; a render depends only on the values that it reads.
-
-    `template_inputs` is the service's entry of `template_values`. Invalid: an import of the service
-    cannot be resolved.
-    """
-    if problem := template_inputs.get("problem"):
-        raise Invalid(problem["message"])
-    return {
-        "cluster": {
-            "handle": cluster.handle,
-            "name": cluster.name,
-            "tags": dict(cluster.tags),
-            "metadata": dict(cluster.metadata),
-            "currentVersion": cluster.kubernetes_version,
-            "distro": cluster.distribution.value if cluster.distribution else None,
-            "apiVersions": list(cluster.facts.api_versions),
-        },
-        "configuration": dict(service.spec.configuration),
-        "contexts": {
-            name: dict(values) for name, values in template_inputs.get("contexts", {}).items()
-        },
-        "imports": dict(template_inputs.get("imports", {})),
-        "service": {"name": service.name, "namespace": service.namespace},
-    }
 
 
 async def mark_for_render(

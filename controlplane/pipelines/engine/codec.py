@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from controlplane.pipelines.engine.effects import Effect
+from controlplane.pipelines.engine.engine import HANDLERS
 from controlplane.pipelines.engine.events import Event
 from controlplane.pipelines.gates import kinds as gate_kinds
 from controlplane.pipelines.model.pipeline import Pipeline
@@ -20,11 +21,10 @@ from core.json_object import JsonMapping, JsonObject
 
 STATE_VERSION = 1
 
-
 _KINDS = {"gate": gate_kinds.BY_KIND, "trigger": trigger_kinds.BY_KIND}
 _STATE = TypeAdapter(PipelineState)
 _PIPELINE = TypeAdapter(Pipeline)
-_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Event)}
+_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in HANDLERS}
 _EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
 
 

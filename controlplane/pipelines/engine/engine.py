@@ -4,7 +4,7 @@
 changes nothing and produces an `EventIgnored`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ def step(
     """Returns the state after the event, and the effects; `now` is timezone-aware. Never raises."""
     draft = StateDraft(pipeline, state, now)
     try:
-        _HANDLERS[type(event)](draft, event)
+        HANDLERS[type(event)](draft, event)
     except NotApplicable as problem:
         draft.emit_ignored(problem.message)
     advance(draft)
@@ -40,7 +40,7 @@ def _on_tick(_: StateDraft, __: events.Tick) -> None:
     """Time has passed; the evaluation that follows every event does all the work."""
 
 
-_HANDLERS: dict[type, Callable[[StateDraft, Any], None]] = {
+HANDLERS: Mapping[type[events.Event], Callable[[StateDraft, Any], None]] = {
     events.StageObserved: reports.on_stage_observed,
     events.Started: starting.on_started,
     events.TriggerFound: starting.on_trigger_found,

@@ -12,7 +12,12 @@ from core.identity import ServiceId
 
 
 @dataclass(frozen=True, slots=True)
-class _ReleaseInStage:
+class Event:
+    """Base class of events; `engine.HANDLERS` lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseInStage(Event):
     """An event of one release in a stage."""
 
     stage: StageId
@@ -20,7 +25,7 @@ class _ReleaseInStage:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReleaseAtGate:
+class _ReleaseAtGate(Event):
     """A decision about the release that waits at a gate."""
 
     gate: GateId
@@ -29,7 +34,7 @@ class _ReleaseAtGate:
 
 
 @dataclass(frozen=True, slots=True)
-class StageObserved:
+class StageObserved(Event):
     """The services of the first stage, which follow git, have these revisions.
 
     `author` wrote the newest of the commits, as `Name <email>`.
@@ -45,7 +50,7 @@ class StageObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Event):
     """A user makes the first stage's revisions a release."""
 
     actor: str
@@ -53,7 +58,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerFound:
+class TriggerFound(Event):
     """A trigger has polled its source; this is the current value."""
 
     trigger: str
@@ -61,7 +66,7 @@ class TriggerFound:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingWritten:
+class FindingWritten(Event):
     """A finding was written to the source of the first stage; `text`
     says how, if not by a change.
     """
@@ -73,7 +78,7 @@ class FindingWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingFailed:
+class FindingFailed(Event):
     """A finding could not be written."""
 
     trigger: str
@@ -130,7 +135,7 @@ class Changed(_ReleaseInStage):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeHinted:
+class ChangeHinted(Event):
     """A repository has changed: pull requests that wait there may have been merged."""
 
     repository_id: str
@@ -144,14 +149,14 @@ class BaseMoved(_ReleaseInStage):
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class Frozen(Event):
     """Exactly these services are on frozen clusters, with the reasons."""
 
     services: Mapping[ServiceId, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ClustersSilent:
+class ClustersSilent(Event):
     """Exactly these services that are not healthy are on clusters whose agent is silent.
 
     The text names the cluster and the time at which its agent was last seen.
@@ -161,7 +166,7 @@ class ClustersSilent:
 
 
 @dataclass(frozen=True, slots=True)
-class Budgeted:
+class Budgeted(Event):
     """Remaining change budget of the cluster groups for this
     pipeline; None: no group has a budget.
     """
@@ -170,7 +175,7 @@ class Budgeted:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckStarted:
+class CheckStarted(Event):
     """An attempt of a check runs as a job in a cluster."""
 
     gate: GateId
@@ -180,7 +185,7 @@ class CheckStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckAnswered:
+class CheckAnswered(Event):
     """Result of an attempt of a check; `key` is that of the attempt.
 
     `measured` are the values of a metric, for display only: the engine uses the answer.
@@ -208,7 +213,7 @@ class ExternallyAnswered(_ReleaseAtGate):
 
 
 @dataclass(frozen=True, slots=True)
-class Approved:
+class Approved(Event):
     """A user approves `digests`, one for each service of the stage after the gate.
 
     `groups` are the names of the user's groups.
@@ -223,7 +228,7 @@ class Approved:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproversLeft:
+class ApproversLeft(Event):
     """These users may no longer approve; their approvals of waiting releases become void."""
 
     actors: tuple[str, ...]
@@ -245,7 +250,7 @@ class Aborted(_ReleaseInStage):
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(Event):
     """A user has acknowledged the rollback notice of a stage."""
 
     stage: StageId
@@ -253,7 +258,7 @@ class Lifted:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseRejected:
+class ReleaseRejected(Event):
     """A user rejects; without `digests` the decision applies to any
     release that waits at the gate.
     """
@@ -282,7 +287,7 @@ class Retried(_ReleaseInStage):
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionDenied:
+class RevisionDenied(Event):
     """A revision (commit or digest) is denied: it must not enter or leave any stage."""
 
     revision: str
@@ -291,7 +296,7 @@ class RevisionDenied:
 
 
 @dataclass(frozen=True, slots=True)
-class DenialRemoved:
+class DenialRemoved(Event):
     """A revision is no longer denied."""
 
     revision: str
@@ -299,7 +304,7 @@ class DenialRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(Event):
     """Nothing may enter a stage until `Resumed`."""
 
     actor: str
@@ -307,48 +312,12 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Event):
     """Releases may move again."""
 
     actor: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Event):
     """Time has passed; requested by `WakeAt`, harmless at any moment."""
-
-
-Event = (
-    StageObserved
-    | Started
-    | TriggerFound
-    | FindingWritten
-    | FindingFailed
-    | StageRendered
-    | StageRenderFailed
-    | ServicesHealth
-    | PromotionFailed
-    | VerificationFailed
-    | Changed
-    | ChangeHinted
-    | BaseMoved
-    | Frozen
-    | ClustersSilent
-    | Budgeted
-    | CheckStarted
-    | CheckAnswered
-    | ExternallyAnswered
-    | Approved
-    | ApproversLeft
-    | Skipped
-    | Aborted
-    | Lifted
-    | ReleaseRejected
-    | Superseded
-    | Retried
-    | RevisionDenied
-    | DenialRemoved
-    | Paused
-    | Resumed
-    | Tick
-)

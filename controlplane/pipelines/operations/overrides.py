@@ -12,11 +12,8 @@ from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView, find_gate, stage_named
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import (
-    DESIRED_STATE,
     GENERATORS,
     PIPELINE,
-    RENDER_SERVICES,
-    SERVICE,
     Change,
     OperationContext,
 )
@@ -25,6 +22,7 @@ from controlplane.platform.retry import retry_operations
 from controlplane.services.model.quarantine import DeniedRevision, pipelines_within
 from controlplane.services.model.service import Service
 from controlplane.services.operations import quarantine
+from controlplane.services.operations.generations import publish_render, publish_service
 from controlplane.services.ports import DeniedRevisionStore
 from core.errors import Conflict, Invalid, NotFound
 
@@ -182,11 +180,9 @@ class ReleaseDecisions:
 
 def _publish_quarantine_lifted(tx: Change, service: Service) -> None:
     """Publishes that a service is no longer quarantined."""
-    tx.publish(SERVICE, service.id)
-    tx.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-    if service.repository_id:
-        tx.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
-    elif service.owner_kind is not None:
+    publish_service(tx, service)
+    publish_render(tx, service)
+    if service.repository_id is None and service.owner_kind is not None:
         tx.publish(GENERATORS, f"{service.owner_kind.value}/{service.owner_id}")
 
 

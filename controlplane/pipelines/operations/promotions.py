@@ -28,10 +28,11 @@ from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.services.model.service import Service
+from controlplane.services.operations.generations import publish_render, publish_service
 from controlplane.services.operations.quarantine import check_not_denied
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, TowlineError, Unavailable
@@ -188,10 +189,8 @@ class Promotions:
         async with self._context.store.write() as tx:
             await apply_release(self._context, tx, pipeline, effect, contents, change)
         for service in services:
-            self._context.bus.publish(SERVICE, service.id)
-            self._context.bus.publish(DESIRED_STATE, f"{service.cluster_id}/{service.id}")
-            if service.repository_id:
-                self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+            publish_service(self._context.bus, service)
+            publish_render(self._context.bus, service)
 
     async def clean_up(self, job: Job) -> None:
         """Deletes a branch and closes its pull request after a pipeline no longer needs them."""

@@ -3,19 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.ports import ClusterStore
-from controlplane.configuration.operations.contexts import template_values
-from controlplane.delivery.operations.render_reconciler import read_paths, render_parameters
+from controlplane.delivery.operations.render_inputs import RenderInputs, read_paths
 from controlplane.platform.context import ContextOperations
-from controlplane.services.model.service import Service, ServiceSource
+from controlplane.services.model.service import Service
 from controlplane.services.operations.fences import (
-    FencedService,
     check_render_rate,
     fenced_services,
     render_within_fence,
 )
-from controlplane.services.operations.sources import resolve_sources, sources_of
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import Conflict
 from core.identity import ServiceId
@@ -69,26 +64,16 @@ class StageRenderer(ContextOperations):
     ) -> dict[ServiceId, RenderedBundle]:
         """The render of each service at its commit. Conflict: a cluster was deleted."""
         async with self._context.store.read() as tx:
-            rows = await tx[ClusterStore].by_ids({service.cluster_id for service in services})
-            contexts = await template_values(self._context.sealer, tx, services)
-            sources = await sources_of(tx, [service.id for service in services])
-            fenced = {row.service.id: row for row in await fenced_services(tx, services)}
-        clusters = {cluster.id: cluster for cluster in rows}
+            inputs = await RenderInputs.load(self._context, tx, services)
+
+        async def render(service: Service) -> RenderedBundle:
+            request, _ = inputs.request(self._context, service, commits[service.id])
+            return await render_within_fence(self._context, inputs.fenced(service), request)
+
         renders: dict[ServiceId, RenderedBundle] = {}
         for start in range(0, len(services), _CONCURRENT_RENDERS):
             batch = services[start : start + _CONCURRENT_RENDERS]
-            tasks = (
-                self._render(
-                    service,
-                    clusters.get(service.cluster_id),
-                    commits[service.id],
-                    contexts.get(service.id, {}),
-                    sources.get(service.id, ()),
-                    fenced.get(service.id),
-                )
-                for service in batch
-            )
-            results = await asyncio.gather(*tasks, return_exceptions=True)
+            results = await asyncio.gather(*map(render, batch), return_exceptions=True)
             for service, result in zip(batch, results, strict=True):
                 if isinstance(result, BaseException):
                     raise result
@@ -108,19 +93,3 @@ class StageRenderer(ContextOperations):
             )
             for service in services
         }
-
-    async def _render(
-        self,
-        service: Service,
-        cluster: Cluster | None,
-        commit: str,
-        context_values: Mapping,
-        sources: Sequence[ServiceSource],
-        fenced: FencedService | None,
-    ) -> RenderedBundle:
-        if cluster is None or fenced is None:
-            raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        parameters = render_parameters(service, cluster, context_values)
-        resolved = resolve_sources(self._context, sources)
-        request = service.render_request(commit, parameters, resolved.folders, fenced.signatures)
-        return await render_within_fence(self._context, fenced, request)

@@ -25,12 +25,13 @@ from controlplane.pipelines.operations.trigger_rows import (
 from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.operations.write_targets import check_writable, common_branch
 from controlplane.pipelines.ports import PipelineStore, PipelineTriggerStore
-from controlplane.platform.context import PIPELINE, RENDER_SERVICES, SERVICE, OperationContext
+from controlplane.platform.context import PIPELINE, SERVICE, OperationContext
 from controlplane.platform.git_ports import GitTags
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.platform.retry import retry_on_collision, retry_operations
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import Registries
+from controlplane.services.operations.generations import publish_render
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, NotFound, TowlineError, Unavailable
 from core.outbound.credentials import RegistryAccount
@@ -226,7 +227,7 @@ class Triggers:
                 await tx[ServiceStore].set_ref(service.id, effect.finding.value)
         for service in services:
             self._context.bus.publish(SERVICE, service.id)
-            self._context.bus.publish(RENDER_SERVICES, f"{service.repository_id}/{service.id}")
+            publish_render(self._context.bus, service)
         text = f"services follow {effect.finding.value}"
         return ev.FindingWritten(effect.trigger, effect.finding, text=text)
 

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.authorization import BUILT_IN, Grant, Policy
 from controlplane.configuration.operations.contexts import ContextChange, ServiceContexts
-from controlplane.delivery.operations.render_reconciler import render_parameters
+from controlplane.delivery.operations.render_inputs import render_parameters
 from controlplane.services.model.service import Service
 from controlplane.services.operations.services import ServiceChange
 from core.errors import Conflict, Forbidden, Invalid, NotFound

@@ -10,11 +10,10 @@ from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.configuration.model.flow import Import, ServiceImport
+from controlplane.delivery.operations.render_inputs import read_paths, render_parameters
 from controlplane.delivery.operations.render_reconciler import (
     RenderReconciler,
     mark_for_render,
-    read_paths,
-    render_parameters,
 )
 from controlplane.platform.context import DESIRED_STATE, RENDER_SERVICES, SERVICE
 from controlplane.services.model.ledger import LedgerStage
