@@ -115,6 +115,7 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
     change = GlobalServiceSpec
     port = GlobalServiceStore
     model = GlobalService
+    hidden = (*GeneratorManifestKind.hidden, "repository_url")
     references = {**GeneratorManifestKind.references, "GlobalChange.source_id": "Service"}
     hints = {
         **GeneratorManifestKind.hints,

@@ -206,14 +206,20 @@ class GlobalMutation:
         info: Info,
         attributes: GlobalServiceAttributes,
         service_id: strawberry.ID | None = None,
+        repository_url: str | None = None,
     ) -> GlobalServiceType | None:
         """Creates a global service from a service or a template.
 
         Args:
             attributes: Fields of the global service.
             service_id: ID of the service that is the template. Null: `attributes.template`.
+            repository_url: URL of the Git or OCI repository of the template, instead of its ID. An
+                unknown one is added without credentials, together with the global service or not
+                at all.
         """
-        change = replace(attributes.change(), source_id=service_id or None)
+        change = replace(
+            attributes.change(), source_id=service_id or None, repository_url=repository_url
+        )
         row = await info.context[GlobalServices].create(info.context.actor, change)
         return await _GLOBALS.one(info, row)
 

@@ -115,6 +115,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         new = self._new_definition(change)
         async with self._context.change(actor, f"create{self.model.__name__}") as tx:
             tx.authorize(Verb.WRITE, await _service_scope(tx, actor, new.project_id))
+            change = await self._with_repository(tx, change, new.services_project_id)
             definition = await self._fill_in(tx, actor, new, change)
             await check_selector(tx, definition)
             await self._check_name(tx, definition.name)
@@ -166,6 +167,11 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             tx.audit(definition.name, id, confirmed=confirm)
             self._request_reconcile(tx, id)
         return replace(definition, confirmed=confirm or definition.confirmed)
+
+    async def _with_repository(self, tx: Change, change: C, project_id: str) -> C:
+        """The change with the ID of a repository that it names by URL; `project_id` is that of the
+        services."""
+        return change
 
     @abstractmethod
     async def _fill_in(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:

@@ -17,6 +17,7 @@ from controlplane.generators.operations.definitions import (
 )
 from controlplane.generators.operations.generation import template_of
 from controlplane.generators.ports import GlobalOverrideStore, GlobalServiceStore
+from controlplane.platform.context import Change
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
@@ -31,6 +32,7 @@ from controlplane.services.model.templates import (
 )
 from controlplane.services.operations.lookup import find_service
 from controlplane.services.operations.services import ServiceChange
+from controlplane.services.operations.source_repositories import find_or_add_repository
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid
 
@@ -55,6 +57,8 @@ class GlobalChange(GeneratorChange):
     source_id: str | None = None
     template: ServiceChange | None = None
     """Template of the services. Give it or a service ID."""
+    repository_url: str | None = None
+    """URL of the repository of a new template, instead of its ID. An unknown one is added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,18 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         """The overrides of a global service that the caller may change."""
         async with self._context.store.read() as tx:
             return await tx[GlobalOverrideStore].of_definition(definition.id)
+
+    async def _with_repository(
+        self, tx: Change, change: GlobalChange, project_id: str
+    ) -> GlobalChange:
+        if not change.repository_url:
+            return change
+        if change.template is None:
+            raise Invalid("needs a template", field="repositoryUrl")
+        repository_id = await find_or_add_repository(
+            tx, change.template.repository_id, change.repository_url, project_id
+        )
+        return replace(change, template=replace(change.template, repository_id=repository_id))
 
     async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: GlobalService, change: GlobalChange

@@ -40,10 +40,9 @@ def run(monkeypatch: pytest.MonkeyPatch, api: FakeApi, *words: str) -> Result:
 def test_a_new_one_names_its_clusters(
     monkeypatch: pytest.MonkeyPatch, handles: list[str], said: str
 ) -> None:
-    """An unknown URL is added, as for a service."""
+    """An unknown URL is added together with it, as for a service."""
     api = FakeApi(
         {
-            repositories.CREATE_REPOSITORY: {"createGitRepository": {"id": "r1", "url": URL}},
             operations.CREATE_GLOBAL_SERVICE: {"createGlobalService": MONITORING},
             operations.GLOBAL_SERVICE_CLUSTERS: {"rows": [row(handle) for handle in handles]},
         }
@@ -51,7 +50,26 @@ def test_a_new_one_names_its_clusters(
     words = ("create", "monitoring", "--repo", URL, "--folder", "x", "--tag", "teir=prod")
     result = run(monkeypatch, api, *words)
     assert result.exit_code == 0 and said in result.stderr
+    assert f"added repository {URL}" in result.stderr
     (sent,) = api.sent(operations.CREATE_GLOBAL_SERVICE)
+    assert sent["repositoryUrl"] == URL
+    assert sent["attributes"]["template"]["repositoryId"] is None
+
+
+def test_a_known_repository_is_not_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"gitRepository": {"id": "r1", "url": URL}}
+    api = FakeApi(
+        {
+            repositories.REPOSITORY: known,
+            operations.CREATE_GLOBAL_SERVICE: {"createGlobalService": MONITORING},
+            operations.GLOBAL_SERVICE_CLUSTERS: {"rows": [row("eu")]},
+        }
+    )
+    words = ("create", "monitoring", "--repo", URL, "--folder", "x", "--all-clusters")
+    result = run(monkeypatch, api, *words)
+    assert result.exit_code == 0 and "added repository" not in result.stderr
+    (sent,) = api.sent(operations.CREATE_GLOBAL_SERVICE)
+    assert "repositoryUrl" not in sent
     assert sent["attributes"]["template"]["repositoryId"] == "r1"
 
 

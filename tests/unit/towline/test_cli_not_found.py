@@ -22,7 +22,6 @@ from towline.cli.repositories.find import (
     find_helm_repository,
     find_known_repository,
     find_oci_repository,
-    find_or_add_repository,
     find_repository,
 )
 from towline.cli.secrets.find import find_secret
@@ -42,7 +41,6 @@ from towline.cli.services.pods import missing_pod_message
         (find_helm_repository, "helm-repos list"),
         (find_oci_repository, "oci-repos list"),
         (find_known_repository, "repos list"),
-        (find_or_add_repository, "repos list"),
         (find_pipeline, "pipelines list"),
         (find_project, "projects list"),
         (find_repository, "repos list"),

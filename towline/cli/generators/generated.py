@@ -363,11 +363,11 @@ def global_service(api: GraphQLApi, *, id: str | None = None, name: str | None =
     return run(api, GLOBAL_SERVICE, id=id, name=name)
 
 
-CREATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation CreateGlobalService($serviceId:ID$attributes:GlobalServiceAttributes!){createGlobalService(serviceId:$serviceId attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
+CREATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation CreateGlobalService($serviceId:ID$attributes:GlobalServiceAttributes!$repositoryUrl:String){createGlobalService(serviceId:$serviceId attributes:$attributes repositoryUrl:$repositoryUrl){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
-def create_global_service(api: GraphQLApi, attributes: "inputs.GlobalServiceAttributes", *, service_id: str | None = None) -> GlobalService:
-    return run(api, CREATE_GLOBAL_SERVICE, serviceId=service_id, attributes=attributes)
+def create_global_service(api: GraphQLApi, attributes: "inputs.GlobalServiceAttributes", *, service_id: str | None = None, repository_url: str | None = None) -> GlobalService:
+    return run(api, CREATE_GLOBAL_SERVICE, serviceId=service_id, attributes=attributes, repositoryUrl=repository_url)
 
 
 UPDATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation UpdateGlobalService($id:ID!$attributes:GlobalServiceAttributes!){updateGlobalService(id:$id attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)

@@ -18,7 +18,7 @@ from towline.cli.generators.generators import (
     Tags,
     deleted_services,
 )
-from towline.cli.repositories.find import find_or_add_repository
+from towline.cli.repositories.find import find_known_repository
 from towline.cli.services.find import find_service
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
@@ -112,14 +112,12 @@ class GlobalServiceOptions(OptionGroup):
         ),
     ] = False
 
-    def template(
-        self, api: GraphQLApi, name: str, repository: str
-    ) -> "ServiceDeploymentAttributes":
+    def template(self, name: str, repository_id: str | None) -> "ServiceDeploymentAttributes":
         """Builds the template for a folder of a repository."""
         return {
             "name": name,
             "namespace": self.namespace,
-            "repositoryId": find_or_add_repository(api, repository),
+            "repositoryId": repository_id,
             "git": {"ref": self.ref, "folder": self.folder},
             "configuration": configuration_of(parse_pairs(self.setting, "set")),
         }
@@ -151,10 +149,17 @@ def create_global(
         "tags": name_value_pairs(parse_pairs(options.tag, "tag")),
         "cascade": {"delete": options.cascade, "detach": not options.cascade},
     }
-    if options.repo:
-        attributes["template"] = options.template(api, name, options.repo)
     source = find_service(api, options.service)["id"] if options.service else None
-    created = operations.create_global_service(api, attributes, service_id=source)
+    url = None
+    if options.repo:
+        repository_id = find_known_repository(api, options.repo)
+        attributes["template"] = options.template(name, repository_id)
+        url = options.repo if repository_id is None else None
+    created = operations.create_global_service(
+        api, attributes, service_id=source, repository_url=url
+    )
+    if url:
+        say(f"added repository {url}")
     show(created, COLUMNS, output, "name")
     say(_describe_selection(api, created, options.tag or ()))
 

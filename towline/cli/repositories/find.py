@@ -5,13 +5,10 @@ from towline.cli.repositories.generated import (
     HelmRepository,
     OciRepository,
     Repository,
-    create_oci_repository,
-    create_repository,
     helm_repository,
     oci_repository,
     repository,
 )
-from towline.cli.shell.output import say
 from towline.cli.shell.session import first_found, found_or_none, not_found
 from towline.operations import GraphQLApi
 
@@ -71,16 +68,3 @@ def find_known_repository(api: GraphQLApi, name: str) -> str | None:
         hint = "; to add a new one, give its URL"
         raise NotFound(not_found(f"repository {name}", "repos list") + hint)
     return existing
-
-
-def find_or_add_repository(api: GraphQLApi, name: str) -> str:
-    """Finds a Git or OCI repository like `find_folder_repository`, and adds an unknown URL without
-    credentials; returns its id.
-    """
-    if (existing := find_known_repository(api, name)) is not None:
-        return existing
-    is_oci = name.startswith(OCI_SCHEME)
-    create = create_oci_repository if is_oci else create_repository
-    id = create(api, {"url": name})["id"]
-    say(f"added repository {name}")
-    return id

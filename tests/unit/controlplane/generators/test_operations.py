@@ -17,6 +17,7 @@ from controlplane.generators.operations.service_sets import SetChange
 from controlplane.generators.ports import GlobalOverrideStore
 from controlplane.platform.context import GENERATORS
 from controlplane.platform.ports import PageQuery
+from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.templates import TemplateOverride
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
@@ -302,3 +303,32 @@ async def test_services_of_a_generator_are_listed_to_their_readers(
     assert [service.cluster_id for service in seen] == ["own"]
     with pytest.raises(NotFound):
         await kind.of(world).services(NOBODY, made.id)
+
+
+URL = "https://git.example.org/new.git"
+BY_URL = GlobalChange("agents", template=replace(WEB, repository_id=None), repository_url=URL)
+
+
+@pytest.mark.parametrize(("project", "expected"), [(None, DEFAULT_PROJECT), ("shop", "shop")])
+async def test_a_global_service_adds_the_repository_of_an_unknown_url(
+    world: GeneratorWorld, project: str | None, expected: str
+) -> None:
+    made = await world.globals.create(EDITOR, replace(BY_URL, project_id=project))
+    added = next(row for row in await world.memory.rows(RepositoryStore) if row.url == URL)
+    assert made.template is not None and made.template.repository_id == added.id
+    assert added.project_id == expected
+    actions = [entry[1:] for entry in await world.memory.audited()]
+    assert actions == [("createGitRepository", URL), ("createGlobalService", "agents")]
+
+
+async def test_a_refused_global_service_leaves_no_repository(world: GeneratorWorld) -> None:
+    await world.globals.create(EDITOR, KINDS[0].change)
+    before = await world.memory.rows(RepositoryStore)
+    with pytest.raises(Conflict, match="agents"):
+        await world.globals.create(EDITOR, BY_URL)
+    with pytest.raises(Invalid, match="either repositoryId or repositoryUrl"):
+        await world.globals.create(EDITOR, replace(BY_URL, template=WEB))
+    with pytest.raises(Invalid, match="needs a template"):
+        await world.globals.create(EDITOR, replace(BY_URL, template=None, source_id="s"))
+    assert await world.memory.rows(RepositoryStore) == before
+    assert len(await world.memory.audited()) == 1
