@@ -1,9 +1,25 @@
 import { useMutation } from "urql";
 import { SyncServiceDocument, ReleaseDocument, UpdateServiceDocument } from "../api/generated";
+import { isOffline } from "../clusters/offline";
+import { useNow } from "../live/clock";
+import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import { inverseOf, type Done } from "../undo/inverses";
 import type { Service } from "./service";
+
+/** The time of a requested sync until the agent has ended it. */
+function RequestedSync({ service: { syncRequestedAt, cluster } }: { readonly service: Service }) {
+  const now = useNow();
+  if (syncRequestedAt === null) return null;
+  const isAway = cluster !== null && isOffline(cluster.pingedAt, now);
+  return (
+    <span className="quiet">
+      sync requested <Age at={syncRequestedAt} />
+      {isAway && "; it starts when the agent connects"}
+    </span>
+  );
+}
 
 /** Buttons of the service page. */
 export function ServiceActions({ service }: { readonly service: Service }) {
@@ -14,6 +30,7 @@ export function ServiceActions({ service }: { readonly service: Service }) {
   const say = (text: string) => (result: Done) => result.error === undefined && toast(text, inverseOf(result, service));
   return (
     <>
+      <RequestedSync service={service} />
       {service.pinnedSha !== null && !service.promoted && (
         <button type="button" disabled={released.fetching} onClick={() => void release({ id: service.id }).then(say("Service unpinned"))}>
           Unpin and follow {service.follows ?? "its branch"}

@@ -126,6 +126,8 @@ class ReportHandler(ContextOperations):
                 await tx[AuditLog].append([entry])
             await _record_partial_sync(batch, command, state, body.message, at)
             changed.add((CLUSTER_JOB, command.id))
+            if command.service_id is not None:
+                changed.add((SERVICE, command.service_id))
 
     @apply.register
     async def _(self, body: DriftFound, batch: ReportBatch, at: datetime) -> None:
@@ -240,7 +242,6 @@ async def _record_partial_sync(
     service = await batch.tx[ServiceStore].get(command.service_id)
     if service is not None:
         batch.ledger.append(selection_entry(service, command, state, message, at))
-        batch.changed.add((SERVICE, service.id))
 
 
 def _answer_columns(command: Command, body: CommandAnswer) -> Columns:

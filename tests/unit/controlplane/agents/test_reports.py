@@ -7,10 +7,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
+from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.ports import CommandStore
+from controlplane.platform.context import SERVICE
 from controlplane.reports.store.deployments import DESIRED_STAGES
 from controlplane.services.model.ledger import LedgerStage
 from controlplane.services.model.service import Service
+from controlplane.services.operations.services import Services
 from controlplane.services.ports import LedgerStore, ServiceStore
 from core.errors import Unavailable
 from core.spec.bundle import Attestation
@@ -100,6 +103,19 @@ async def test_a_sync_of_objects_is_in_the_ledger_and_no_deployment(
     assert (entry.detail["result"], len(entry.detail["objects"])) == (outcome.value, 6)
     assert await world.rows(ServiceStore) == before
     assert entry.stage not in DESIRED_STAGES
+
+
+@pytest.mark.parametrize("outcome", list(CommandOutcome))
+async def test_the_end_of_a_sync_is_told_to_those_who_see_the_service(
+    outcome: CommandOutcome, world: MemoryOperations
+) -> None:
+    """Until then they see that a sync is requested, also if it changes nothing else."""
+    await Services(world.context, SERVICE_PARTS).sync(EDITOR, SHOP.id)
+    (command,) = await world.rows(CommandStore)
+    world.published.clear()
+    report = Report(1, START, CommandAnswer(command.id, outcome, ""))
+    await AgentOperations(world.context).record_reports(CLUSTER.id, [report])
+    assert (SERVICE, SHOP.id) in world.published
 
 
 async def test_orders_that_are_not_all_signed_are_refused(world: MemoryOperations) -> None:
