@@ -14,8 +14,7 @@ from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.model.formats import FORMATS, AuditFormat
 from controlplane.audit.operations.audit_log import AuditLogOperations
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb
-from controlplane.authorization.actor import require_any
+from controlplane.authorization import Actor, ResourceKind, Verb, require_any
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.http.tokens import bearer_token
 from controlplane.platform.time_text import parse_time
@@ -45,7 +44,7 @@ class AuditExport:
         """Query: `format` (jsonl, cef), `q` and the fields of a filter; times are ISO 8601."""
         try:
             actor = await self._authenticate(request)
-            require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+            require_any(actor, Verb.READ, ResourceKind.AUDIT)
             format, filter = _parsed_query(request)
         except TowlineError as error:
             status = _STATUS.get(error.code, 503)

@@ -86,11 +86,11 @@ def require(actor: Actor, verb: Verb, target: Resource) -> None:
     raise Forbidden(permission_error(actor, verb, target))
 
 
-def require_any(actor: Actor, verb: Verb, kind: "Resource") -> None:
-    """Raises unless `actor` may `verb` the target's kind in at least one scope."""
+def require_any(actor: Actor, verb: Verb, kind: ResourceKind) -> None:
+    """Raises unless `actor` may `verb` resources of this kind in at least one scope."""
     require_member(actor)
-    if not actor.policy.anywhere(verb, kind.kind):
-        raise Forbidden(permission_error(actor, verb, kind))
+    if not actor.policy.anywhere(verb, kind):
+        raise Forbidden(permission_error(actor, verb, Resource.whole(kind)))
 
 
 def without_doubt(actor: Actor, error: TowlineError) -> TowlineError:
@@ -120,7 +120,5 @@ def _may_read_any(actor: Actor, kind: ResourceKind) -> bool:
 def permission_error(actor: Actor, verb: Verb, target: Resource) -> str:
     """Returns the error text for a missing permission."""
     needed = weakest_with((verb, target.kind)).name
-    who = actor.shown_name
-    if actor.policy.limits:
-        return f"{who} may not {verb} {target}: needs role {needed}, or a token with wider scopes"
-    return f"{who} may not {verb} {target}: needs role {needed}"
+    alternative = ", or a token with wider scopes" if actor.policy.limits else ""
+    return f"{actor.shown_name} may not {verb} {target}: needs role {needed}{alternative}"

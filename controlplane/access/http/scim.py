@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from controlplane.access.http.browser import Cookies
 from controlplane.access.model import scim
-from controlplane.access.model.users import User
+from controlplane.access.model.users import Group, User
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.scim import ScimDirectory, ScimGroup
 from controlplane.authorization import Actor
@@ -53,14 +53,14 @@ class ScimRoutes:
             ("GET", "/Users", self._list_users),
             ("POST", "/Users", self._add_user),
             ("GET", "/Users/{id}", self._get_user),
-            ("PUT", "/Users/{id}", self._replace_user),
-            ("PATCH", "/Users/{id}", self._patch_user),
+            ("PUT", "/Users/{id}", self._change_user),
+            ("PATCH", "/Users/{id}", self._change_user),
             ("DELETE", "/Users/{id}", self._remove_user),
             ("GET", "/Groups", self._list_groups),
             ("POST", "/Groups", self._add_group),
             ("GET", "/Groups/{id}", self._get_group),
-            ("PUT", "/Groups/{id}", self._replace_group),
-            ("PATCH", "/Groups/{id}", self._patch_group),
+            ("PUT", "/Groups/{id}", self._change_group),
+            ("PATCH", "/Groups/{id}", self._change_group),
             ("DELETE", "/Groups/{id}", self._remove_group),
             ("GET", "/ServiceProviderConfig", self._service_config),
             ("GET", "/ResourceTypes", self._resource_types),
@@ -109,13 +109,9 @@ class ScimRoutes:
         user = await self._directory.add_user(actor, scim.parse_user(await _read_json(request)))
         return _created_response(self._user_json(request, user))
 
-    async def _replace_user(self, actor: Actor, request: Request) -> Response:
-        push = scim.parse_user(await _read_json(request))
-        user = await self._directory.change_user(actor, _path_id(request), push)
-        return _json_response(self._user_json(request, user))
-
-    async def _patch_user(self, actor: Actor, request: Request) -> Response:
-        push = scim.parse_user_patch(await _read_json(request))
+    async def _change_user(self, actor: Actor, request: Request) -> Response:
+        parse = scim.parse_user_patch if request.method == "PATCH" else scim.parse_user
+        push = parse(await _read_json(request))
         user = await self._directory.change_user(actor, _path_id(request), push)
         return _json_response(self._user_json(request, user))
 
@@ -134,26 +130,17 @@ class ScimRoutes:
 
     async def _get_group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.group(actor, _path_id(request))
-        (view,) = await self._directory.with_members(actor, [group])
-        return _json_response(self._group_json(request, view))
+        return _json_response(await self._load_group_json(actor, request, group))
 
     async def _add_group(self, actor: Actor, request: Request) -> Response:
         group = await self._directory.add_group(actor, scim.parse_group(await _read_json(request)))
-        (view,) = await self._directory.with_members(actor, [group])
-        return _created_response(self._group_json(request, view))
+        return _created_response(await self._load_group_json(actor, request, group))
 
-    async def _replace_group(self, actor: Actor, request: Request) -> Response:
-        return await self._change_group(actor, request, scim.parse_group(await _read_json(request)))
-
-    async def _patch_group(self, actor: Actor, request: Request) -> Response:
-        return await self._change_group(
-            actor, request, scim.parse_group_patch(await _read_json(request))
-        )
-
-    async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
+    async def _change_group(self, actor: Actor, request: Request) -> Response:
+        parse = scim.parse_group_patch if request.method == "PATCH" else scim.parse_group
+        push = parse(await _read_json(request))
         group = await self._directory.change_group(actor, _path_id(request), push)
-        (view,) = await self._directory.with_members(actor, [group])
-        return _json_response(self._group_json(request, view))
+        return _json_response(await self._load_group_json(actor, request, group))
 
     async def _remove_group(self, actor: Actor, request: Request) -> Response:
         await self._directory.remove_group(actor, _path_id(request))
@@ -208,6 +195,10 @@ class ScimRoutes:
             "meta": {**meta, "created": user.inserted_at, "lastModified": user.updated_at},
         }
         return {**body, "externalId": user.external_id} if user.external_id else body
+
+    async def _load_group_json(self, actor: Actor, request: Request, group: Group) -> JsonObject:
+        (view,) = await self._directory.with_members(actor, [group])
+        return self._group_json(request, view)
 
     def _group_json(self, request: Request, view: ScimGroup) -> JsonObject:
         group = view.group

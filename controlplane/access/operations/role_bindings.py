@@ -1,6 +1,6 @@
 """Role bindings: each grant is checked against the policy of its grantor, who cannot grant more."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -9,11 +9,15 @@ from controlplane.access.model.bindings import Binding, SubjectKind
 from controlplane.access.model.users import Group, User
 from controlplane.access.operations.binding_subjects import RoleSubjects, change_subjects
 from controlplane.access.operations.delegation import require_permissions_of_role
-from controlplane.access.operations.scopes import find_role, scope_target, scope_targets
+from controlplane.access.operations.scopes import (
+    find_role,
+    roles_of,
+    scope_target,
+    scope_targets,
+)
 from controlplane.access.operations.tagged_clusters import check_cluster_tags
-from controlplane.access.ports import GroupStore, RoleBindingStore, RoleStore, UserStore
+from controlplane.access.ports import GroupStore, RoleBindingStore, UserStore
 from controlplane.authorization import (
-    BUILT_IN,
     Actor,
     Resource,
     ResourceKind,
@@ -127,7 +131,23 @@ class RoleBindings(StoreOperations):
 
     async def views(self, tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
         """Bindings with role, target and subject, without those of which a part was deleted."""
-        return await _load_views(tx, rows, self._context.clock.now())
+        now = self._context.clock.now()
+        users = {row.id: row for row in await subjects_of(tx[UserStore], rows, SubjectKind.USER)}
+        groups = {row.id: row for row in await subjects_of(tx[GroupStore], rows, SubjectKind.GROUP)}
+        targets = await scope_targets(tx, {row.scope for row in rows})
+        roles = await roles_of(tx, rows)
+        return [
+            BindingView(
+                row,
+                roles[row.role_id],
+                targets[row.scope],
+                users.get(row.subject_id),
+                groups.get(row.subject_id),
+                not row.is_live(now),
+            )
+            for row in rows
+            if row.scope in targets and row.role_id in roles
+        ]
 
     async def create(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
@@ -272,28 +292,6 @@ async def _find_subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKi
     if group is None:
         raise NotFound(f"group {group_name[:80]!r} does not exist")
     return SubjectKind.GROUP, group.id
-
-
-async def _load_views(tx: Transaction, rows: Sequence[Binding], now: datetime) -> list[BindingView]:
-    """Role bindings with role, target and subject; those with deleted parts are left out."""
-    users = {row.id: row for row in await subjects_of(tx[UserStore], rows, SubjectKind.USER)}
-    groups = {row.id: row for row in await subjects_of(tx[GroupStore], rows, SubjectKind.GROUP)}
-    targets = await scope_targets(tx, {row.scope for row in rows})
-    custom_ids = {row.role_id for row in rows} - BUILT_IN.keys()
-    custom_roles = await tx[RoleStore].by_ids(custom_ids) if custom_ids else []
-    roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in custom_roles}}
-    return [
-        BindingView(
-            row,
-            roles[row.role_id],
-            targets[row.scope],
-            users.get(row.subject_id),
-            groups.get(row.subject_id),
-            not row.is_live(now),
-        )
-        for row in rows
-        if row.scope in targets and row.role_id in roles
-    ]
 
 
 async def subjects_of(

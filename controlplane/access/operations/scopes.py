@@ -130,6 +130,13 @@ async def find_role(tx: Transaction, name: str) -> Role:
     return role
 
 
+async def roles_of(tx: Transaction, bindings: Iterable[Binding]) -> dict[str, Role]:
+    """The built-in roles, and the custom roles of bindings, by id."""
+    custom_ids = {binding.role_id for binding in bindings} - BUILT_IN.keys()
+    custom_roles = await tx[RoleStore].by_ids(custom_ids) if custom_ids else []
+    return {**BUILT_IN, **{role.id: role for role in custom_roles}}
+
+
 async def grants_of(
     tx: Transaction, user: User, now: datetime, *, in_whole_scopes: bool = False
 ) -> tuple[Grant, ...]:
@@ -176,9 +183,7 @@ async def grants_from_bindings(
     somebody its role gives it in clusters that join later, too.
     """
     live = [binding for binding in bindings if binding.is_live(now)]
-    custom_ids = {binding.role_id for binding in live} - BUILT_IN.keys()
-    custom_roles = await tx[RoleStore].by_ids(custom_ids) if custom_ids else []
-    roles = {**BUILT_IN, **{role.id: role for role in custom_roles}}
+    roles = await roles_of(tx, live)
     scopes = {} if in_whole_scopes else await effective_scopes(tx, live)
     return tuple(
         Grant(

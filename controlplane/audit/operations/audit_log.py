@@ -8,8 +8,7 @@ from controlplane.access.operations.refusal_aggregation import RefusalAggregator
 from controlplane.audit.model.chains import AuditFilter, AuditKind, ChainBreak, ChainHead
 from controlplane.audit.model.verification import ChainVerifier
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
-from controlplane.authorization.actor import require_any
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_any
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.context import StoreContext
 from controlplane.platform.ports import MAX_PAGE_ROWS, Page, PageQuery, Store
@@ -31,7 +30,7 @@ class AuditLogOperations:
         self, actor: Actor, query: PageQuery, filter: AuditFilter | None = None
     ) -> Page[AuditEntry]:
         """Audit entries of the projects and clusters whose log the actor may read, newest first."""
-        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        require_any(actor, Verb.READ, ResourceKind.AUDIT)
         visible = replace(query, newest=True, visible=actor.policy.visible(ResourceKind.AUDIT))
         async with self._context.store.read() as tx:
             return await tx[AuditLog].search(filter or AuditFilter(), visible)
@@ -43,7 +42,7 @@ class AuditLogOperations:
 
         With `text`, only entries whose actor, action or target contains it.
         """
-        require_any(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+        require_any(actor, Verb.READ, ResourceKind.AUDIT)
         visible, after = actor.policy.visible(ResourceKind.AUDIT), None
         has_more = True
         while has_more:

@@ -187,11 +187,11 @@ def _require_reader(actor: Actor) -> None:
 
     A role in a cluster changes that cluster, and registers none.
     """
-    every = Resource.whole(ResourceKind.CLUSTER)
-    require_any(actor, Verb.WRITE, every)
+    require_any(actor, Verb.WRITE, ResourceKind.CLUSTER)
     for scopes in actor.policy.visible(ResourceKind.CLUSTER, Verb.WRITE):
         if not any(scope.startswith(f"{ResourceKind.PROJECT}:") for scope in scopes):
-            raise Forbidden(permission_error(actor, Verb.WRITE, every))
+            clusters = Resource.whole(ResourceKind.CLUSTER)
+            raise Forbidden(permission_error(actor, Verb.WRITE, clusters))
 
 
 def _require_found(settings: AgentSettings | None) -> AgentSettings:
