@@ -75,9 +75,15 @@ class Issuer:
 
 
 def source_network(source: str) -> str:
-    """The network to count for an address; an IPv6 user can use all addresses of a /64."""
+    """The network to count for an address; an IPv6 user can use all addresses of a /64.
+
+    An IPv4 address that a proxy writes as IPv6 (`::ffff:192.0.2.1`) counts as itself.
+    """
     try:
         address = ip_address(source)
     except ValueError:
         return source
-    return source if address.version == 4 else str(ip_network((address, 64), strict=False))
+    if address.version == 4:
+        return source
+    mapped = address.ipv4_mapped
+    return str(mapped or ip_network((address, 64), strict=False))

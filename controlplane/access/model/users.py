@@ -126,6 +126,11 @@ class Token:
     source: str = ""
     """Network address of the client that created the token."""
 
+    @property
+    def ends_at(self) -> datetime | None:
+        """Returns the time until which it is valid if nobody uses or revokes it; None: no end."""
+        return min(filter(None, (self.expires_at, self.idle_at)), default=None)
+
     def check(self, now: datetime) -> None:
         """Raises Unauthenticated with the reason if the token is no longer valid."""
         if self.revoked_at is not None:

@@ -131,7 +131,7 @@ class CredentialAuthenticator:
         async with self._context.read(actor) as tx:
             now = self._context.clock.now()
             rows = await tx[TokenStore].usable_of_user(actor.id, TokenKind.SESSION)
-        return [row for row in rows if row.expires_at is None or row.expires_at > now]
+        return [row for row in rows if row.ends_at is None or row.ends_at > now]
 
     async def create_token(
         self,

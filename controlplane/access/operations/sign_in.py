@@ -126,7 +126,7 @@ class SignIn:
             raise Forbidden("password sign-in is disabled: use an identity provider")
         counters = {
             _counter_id("account", email.lower()): MAX_FAILURES_PER_ACCOUNT,
-            _counter_id("source", source): MAX_FAILURES_PER_SOURCE,
+            _counter_id("source", source_network(source)): MAX_FAILURES_PER_SOURCE,
         }
         # Counted before the check, which is slow: concurrent attempts must not pass the limit.
         await self._count_attempt(counters)

@@ -173,3 +173,13 @@ async def test_the_cache_of_refused_tokens_is_bounded(
     with pytest.raises(Unauthenticated):
         lookups.ask("0")
     assert lookups.made == 5
+
+
+async def test_ipv4_addresses_in_ipv6_form_have_limits_of_their_own(lookups: Lookups) -> None:
+    """A proxy that listens on IPv6 names all of its IPv4 clients like this."""
+    lookups.guess(MAX_PER_ADDRESS, "::ffff:192.0.2.1")
+    for address in ("::ffff:192.0.2.1", "192.0.2.1"):
+        with pytest.raises(LimitExceeded):
+            lookups.ask("guess", address)
+    lookups.good.add("good")
+    lookups.ask("good", "::ffff:192.0.2.2")

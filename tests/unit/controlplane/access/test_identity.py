@@ -403,10 +403,13 @@ async def test_callers_see_themselves_and_their_own_tokens(
     world: MemoryOperations, identity: CredentialAuthenticator
 ) -> None:
     token, session = make_token(ADA)[0], make_token(ADA, TokenKind.SESSION)[0]
-    lasting = make_token(ADA, TokenKind.SESSION, id="z", expires_at=START + HOUR)[0]
+    lasting = make_token(
+        ADA, TokenKind.SESSION, id="z", expires_at=START + HOUR, idle_at=START + HOUR
+    )[0]
     over = make_token(ADA, TokenKind.SESSION, id="over", expires_at=START)[0]
     ended = make_token(ADA, TokenKind.SESSION, id="ended", revoked_at=START)[0]
-    await world.given(ADA, BOB, token, session, lasting, over, ended, make_token(BOB)[0])
+    idle = make_token(ADA, TokenKind.SESSION, id="idle", expires_at=START + HOUR, idle_at=START)[0]
+    await world.given(ADA, BOB, token, session, lasting, over, ended, idle, make_token(BOB)[0])
     assert await identity.me(ASKER) == ADA
     assert await identity.tokens(ASKER) == [token]
     assert await identity.sessions(ASKER) == [session, lasting]

@@ -213,6 +213,21 @@ async def test_a_source_is_closed_after_50_failures(
     await sign_in.sign_in_with_password(ADA.email, PASSWORD, "192.0.2.2")
 
 
+async def test_an_ipv6_network_is_one_source_of_failures(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    """Its user chooses among all addresses of a /64."""
+    await world.given(ADA)
+    for number in range(50):
+        with pytest.raises(Unauthenticated):
+            await sign_in.sign_in_with_password(
+                f"{number}@example.org", "wrong", f"2001:db8::{number:x}"
+            )
+    with pytest.raises(LimitExceeded):
+        await sign_in.sign_in_with_password(ADA.email, PASSWORD, "2001:db8::ffff")
+    await sign_in.sign_in_with_password(ADA.email, PASSWORD, "2001:db8:0:1::1")
+
+
 async def test_passwords_can_be_disabled(world: MemoryOperations, issuers: FakeIssuers) -> None:
     await world.given(ADA, make_user("admin"))
     sign_in = local_off(world, issuers)
