@@ -23,6 +23,8 @@ from core.wildcards import check_pattern, matches_any, overlap
 _MAX_RULES = 100
 _MAX_PATTERNS = 100
 _MAX_SIGNERS = 20
+_MAX_TAGS = 64
+_MAX_TAG_LENGTH = 255
 _MAX_LIMIT = 1_000_000
 
 
@@ -102,7 +104,7 @@ class DestinationRule:
     clusters: tuple[str, ...] = ()
     """Patterns of the handles of clusters. Empty: any handle, if `tags` are given."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags that a cluster must have."""
+    """Tags that a cluster must have. Limit: 64."""
 
     def __str__(self) -> str:
         tags = [f"{key}={value}" for key, value in sorted(self.tags.items())]
@@ -297,13 +299,21 @@ def _check_signers(fence: Fence) -> None:
     for each in fence.signers:
         check_pattern(each.name, "fence.signers.name")
         each.read()
-    for field_name, rules in (("sources", fence.sources), ("images", fence.images)):
-        for name in (name for rule in rules for name in rule.signed_by):
-            if name not in names:
-                raise Invalid(
-                    f"there is no set of signers {name!r}; known: {', '.join(names) or 'none'}",
-                    field=f"fence.{field_name}.signedBy",
-                )
+    for rule in fence.sources:
+        _check_signed_by(rule.signed_by, names, "fence.sources.signedBy")
+    for rule in fence.images:
+        _check_signed_by(rule.signed_by, names, "fence.images.signedBy")
+
+
+def _check_signed_by(signed_by: tuple[str, ...], names: list[str], field_name: str) -> None:
+    if len(signed_by) > _MAX_SIGNERS:
+        raise Invalid(f"must have at most {_MAX_SIGNERS} sets", field=field_name)
+    for name in signed_by:
+        if name not in names:
+            raise Invalid(
+                f"there is no set of signers {name!r}; known: {', '.join(names) or 'none'}",
+                field=field_name,
+            )
 
 
 def _check_destination(rule: DestinationRule) -> None:
@@ -312,6 +322,12 @@ def _check_destination(rule: DestinationRule) -> None:
     if not (rule.clusters or rule.tags):
         raise Invalid("name clusters or tags, or * for all clusters", field="fence.destinations")
     _check_patterns((*rule.namespaces, *rule.clusters), "fence.destinations")
+    tags = (*rule.tags, *rule.tags.values())
+    if len(rule.tags) > _MAX_TAGS or any(len(text) > _MAX_TAG_LENGTH for text in tags):
+        raise Invalid(
+            f"must have at most {_MAX_TAGS} tags of {_MAX_TAG_LENGTH} characters",
+            field="fence.destinations.tags",
+        )
     if rule.service_account:
         check_service_account(rule.service_account, "fence.destinations.serviceAccount")
 

@@ -14,6 +14,7 @@ Right = tuple[Verb, ResourceKind]
 ANY = "*"
 MAX_RULES = 50
 _MAX_NAME_LENGTH = 253
+_MAX_KUBERNETES_NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +229,17 @@ def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
         )
     rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
     words: Iterable[str] = (word for rule in rules for part in rule for word in part)
-    every = [*rights.groups, *rights.impersonate, *words]
-    if len(every) > MAX_RULES * 10 or any(not 0 < len(name) <= _MAX_NAME_LENGTH for name in every):
+    names = [*rights.groups, *rights.impersonate, *words]
+    # A rule without names allows everything, and counts as well.
+    is_too_long = max(len(names), len(rules)) > _MAX_KUBERNETES_NAMES
+    if is_too_long or any(not 0 < len(name) <= _MAX_NAME_LENGTH for name in names):
         raise Invalid(
-            f"names must have 1 to {_MAX_NAME_LENGTH} characters, at most {MAX_RULES * 10} names",
+            f"names must have 1 to {_MAX_NAME_LENGTH} characters, at most {_MAX_KUBERNETES_NAMES} "
+            "names and as many rules",
             field="kubernetes",
         )
     return rights
 
 
-def _matches_any(value: str, patterns: Collection[str]) -> bool:
-    """Returns whether a value matches one of the patterns."""
-    return any(fnmatchcase(value, pattern) for pattern in patterns)
-
-
 def _fits(value: str, patterns: Collection[str]) -> bool:
-    return not patterns or _matches_any(value, patterns)
+    return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)

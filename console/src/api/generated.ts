@@ -456,7 +456,7 @@ export type DestinationRuleAttributes = {
   serviceAccount?: string | null | undefined;
   /** Patterns of the handles of clusters. Null: any handle, if `tags` are given. */
   clusters?: Array<string> | null | undefined;
-  /** Tags that a cluster must have. */
+  /** Tags that a cluster must have. Limit: 64. */
   tags?: Record<string, unknown> | null | undefined;
 };
 
@@ -2253,7 +2253,7 @@ export type TrustRuleAttributes = {
   audience?: string | null | undefined;
   /** Pattern for the subject (`sub`). `*` matches any text. Required on creation. */
   subject?: string | null | undefined;
-  /** Patterns for further claims. The token needs each of them, and all must match. Limit: 20. */
+  /** Patterns for further claims. The token needs each of them, and all must match. Limit: 20, with 512 characters each. */
   claims?: Array<ClaimPatternAttributes> | null | undefined;
   /** Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440. */
   minutes?: number | null | undefined;

@@ -86,7 +86,7 @@ class AccessTokenAttributes:
         try:
             return timedelta(days=days)
         except OverflowError as error:
-            raise Invalid(f"{days} days, 366 at most", field="expiresInDays") from error
+            raise Invalid("must be 1 to 366 days", field="expiresInDays") from error
 
 
 @strawberry.input

@@ -14,6 +14,7 @@ from core.errors import Invalid
 
 MAX_MINUTES = 24 * 60
 _MAX_CLAIMS = 20
+_MAX_TEXT_LENGTH = 512
 _MAX_KEYS_LENGTH = 64 << 10
 _WILDCARDS = re.compile(r"[*?]|\[[^]]*\]")
 
@@ -31,7 +32,8 @@ class TrustRuleSpec:
     subject: str = ""
     """Pattern for the subject (`sub`). `*` matches any text. Required on creation."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """Patterns for further claims. The token needs each of them, and all must match. Limit: 20."""
+    """Patterns for further claims. The token needs each of them, and all must match. Limit: 20,
+    with 512 characters each."""
     minutes: int = 60
     """Lifetime of exchanged tokens in minutes. Default: 60. Limit: 1,440."""
     keys: str | None = None
@@ -43,9 +45,11 @@ class TrustRuleSpec:
         if not self.issuer.startswith("https://"):
             raise Invalid("must begin with https://", field="issuer")
         for name in ("issuer", "audience", "subject"):
-            check_text(getattr(self, name), name, 512)
+            check_text(getattr(self, name), name, _MAX_TEXT_LENGTH)
         check_range(self.minutes, "minutes", 1, MAX_MINUTES)
         check_count(len(self.claims), "claims", _MAX_CLAIMS)
+        for text in (*self.claims, *self.claims.values()):
+            check_length(text, "claims", _MAX_TEXT_LENGTH)
         patterns = (self.subject, *self.claims.values())
         if all(_matches_everything(pattern) for pattern in patterns):
             raise Invalid(

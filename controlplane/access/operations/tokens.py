@@ -18,7 +18,7 @@ SIGN_IN_KINDS = (TokenKind.SESSION, TokenKind.REFRESH)
 def check_life(life: timedelta) -> None:
     """Raises Invalid unless a token may live that long."""
     if not timedelta() < life <= MAX_TOKEN_LIFETIME:
-        raise Invalid("must be at most 366 days", field="expiresIn")
+        raise Invalid("must be 1 to 366 days", field="expiresInDays")
 
 
 async def latest_expiry(tx: Transaction, actor: Actor) -> datetime | None:

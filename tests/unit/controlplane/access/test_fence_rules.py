@@ -27,6 +27,10 @@ def place(namespaces: str, account: str, *clusters: str) -> DestinationRule:
     return DestinationRule((namespaces,), account, clusters or ("*",))
 
 
+def tagged(tags: dict[str, str]) -> DestinationRule:
+    return DestinationRule(("*",), tags=tags)
+
+
 def signers(count: int) -> tuple[SignerSet, ...]:
     return tuple(SignerSet(f"keys-{number}", f"ada@example.org {KEY}") for number in range(count))
 
@@ -175,10 +179,12 @@ def test_charts_need_no_signature_of_a_commit() -> None:
 
 
 GOOD, BAD = "a" * 512, "a" * 513
+TAGS = {f"{number:0255}": "b" * 255 for number in range(64)}
+SIGNED_BY = ("keys-0",) * 20
 AT_LIMIT = Fence(
-    sources=(SourceRule("*"),) * 100,
-    images=(ImageRule("*"),) * 100,
-    destinations=(DestinationRule((GOOD,) * 50, "", ("*",) * 50),) * 100,
+    sources=(SourceRule("*", signed_by=SIGNED_BY),) * 100,
+    images=(ImageRule("*", SIGNED_BY),) * 100,
+    destinations=(DestinationRule((GOOD,) * 50, "", ("*",) * 50, TAGS),) * 100,
     cluster_scoped_kinds=("*",) * 100,
     denied_kinds=("*",) * 100,
     signers=signers(20),
@@ -204,6 +210,11 @@ AT_LIMIT = Fence(
         ({"destinations": (place(BAD, ""),)}, "fence.destinations"),
         ({"destinations": (place("*", "", BAD),)}, "fence.destinations"),
         ({"destinations": (place("*", "", *("*",) * 100),)}, "fence.destinations"),
+        ({"destinations": (tagged(TAGS | {"c": ""}),)}, "fence.destinations.tags"),
+        ({"destinations": (tagged({"a" * 256: ""}),)}, "fence.destinations.tags"),
+        ({"destinations": (tagged({"a": "b" * 256}),)}, "fence.destinations.tags"),
+        ({"sources": (SourceRule("*", signed_by=("keys-0",) * 21),)}, "fence.sources.signedBy"),
+        ({"images": (ImageRule("*", ("keys-0",) * 21),)}, "fence.images.signedBy"),
         ({"cluster_scoped_kinds": ("*",) * 101}, "fence.clusterScopedKinds"),
         ({"cluster_scoped_kinds": ("a b",)}, "fence.clusterScopedKinds"),
         ({"denied_kinds": ("?",)}, "fence.deniedKinds"),
@@ -211,7 +222,7 @@ AT_LIMIT = Fence(
         ({"max_objects": 1_000_001}, "fence.maxObjects"),
         ({"max_renders_per_minute": 1_000_001}, "fence.maxRendersPerMinute"),
         ({"max_open_streams": -1}, "fence.maxOpenStreams"),
-        ({"images": (ImageRule("*", ("nobody",)),), "signers": ()}, "fence.images.signedBy"),
+        ({"images": (ImageRule("*", ("nobody",)),)}, "fence.images.signedBy"),
     ],
 )
 def test_a_fence_is_bounded_in_each_part(change: dict[str, object], field: str) -> None:

@@ -16,6 +16,7 @@ from controlplane.authorization import (
     INSTALLATION,
     Grant,
     KubernetesRights,
+    KubernetesRule,
     Policy,
     ResourceKind,
     Role,
@@ -34,6 +35,7 @@ from tests.fakes.operations import MemoryOperations, make_cluster, operations_ov
 ADA, BOB, CREW = make_user("ada"), make_user("bob"), make_group("crew")
 SHOP, OF_SHOP = Project("shop", "shop", START, START), Scope("project:shop")
 ADMIN_OF_SHOP = person(BuiltInRole.ADMIN, "sue", OF_SHOP)
+ANY_REQUEST = KubernetesRule()
 READ_CLUSTERS = (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
 USER_MANAGER_RULES = USER_MANAGER.policy.grants[0].role.rules
 WATCH = Role("watch", "watch", START, START, rules=READ_CLUSTERS)
@@ -97,6 +99,7 @@ async def test_a_role_is_created_and_changed(world: MemoryOperations, roles: Rol
         (RoleChange("new", kubernetes=KubernetesRights(("system:masters",))), "kubernetes.groups"),
         (RoleChange("new", kubernetes=KubernetesRights(record_input=True)), "kubernetes.record"),
         (RoleChange("new", kubernetes=KubernetesRights(("x" * 254,))), "kubernetes"),
+        (RoleChange("new", kubernetes=KubernetesRights(rules=(ANY_REQUEST,) * 501)), "kubernetes"),
     ],
 )
 async def test_an_invalid_role_is_refused(

@@ -93,6 +93,8 @@ async def test_a_trust_rule_is_created_changed_and_deleted(
         (new(minutes=0), "minutes"),
         (new(minutes=1441), "minutes"),
         (new(claims={str(n): "x" for n in range(21)}), "claims"),
+        (new(claims={"c" * 513: "x"}), "claims"),
+        (new(claims={"c": "x" * 513}), "claims"),
         (new(subject="**", claims={}), "subject"),
         (new(keys="x" * (64 * 1024 + 1)), "keys"),
     ],
@@ -129,7 +131,7 @@ async def test_an_invalid_change_of_a_trust_rule_is_refused(
     "change",
     [
         new(issuer="https://" + "x" * 504, audience="x" * 512, subject="x" * 512),
-        new(minutes=1440, claims={str(n): "x" for n in range(20)}),
+        new(minutes=1440, claims={f"{n:0512}": "x" * 512 for n in range(20)}),
         new(minutes=1, subject="*", keys="x" * 64 * 1024),
     ],
 )
