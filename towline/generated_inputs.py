@@ -207,6 +207,43 @@ class ClusterGroupAttributes(TypedDict, total=False):
     maxChanging: int | None
 
 
+class GitRefAttributes(TypedDict, total=False):
+    ref: Required[str]
+    folder: Required[str]
+    files: Sequence[str] | None
+
+
+class KustomizeAttributes(TypedDict, total=False):
+    path: Required[str]
+    enableHelm: bool | None
+
+
+class NamespacedName(TypedDict, total=False):
+    name: Required[str]
+    namespace: Required[str]
+
+
+class HelmConfigAttributes(TypedDict, total=False):
+    values: str | None
+    valuesFiles: Sequence[str | None] | None
+    chart: str | None
+    version: str | None
+    url: str | None
+    release: str | None
+    ignoreHooks: bool | None
+    ignoreCrds: bool | None
+    repositoryId: str | None
+    repository: NamespacedName | None
+
+
+class DependencyAttributes(TypedDict, total=False):
+    name: Required[str]
+
+
+class ContextBindingAttributes(TypedDict, total=False):
+    contextId: Required[str]
+
+
 class RenderValueAttributes(TypedDict, total=False):
     name: Required[str]
     value: Required[str]
@@ -284,43 +321,6 @@ class VerificationAttributes(TypedDict, total=False):
     metric: MetricCheckAttributes | None
 
 
-class GitRefAttributes(TypedDict, total=False):
-    ref: Required[str]
-    folder: Required[str]
-    files: Sequence[str] | None
-
-
-class KustomizeAttributes(TypedDict, total=False):
-    path: Required[str]
-    enableHelm: bool | None
-
-
-class NamespacedName(TypedDict, total=False):
-    name: Required[str]
-    namespace: Required[str]
-
-
-class HelmConfigAttributes(TypedDict, total=False):
-    values: str | None
-    valuesFiles: Sequence[str | None] | None
-    chart: str | None
-    version: str | None
-    url: str | None
-    release: str | None
-    ignoreHooks: bool | None
-    ignoreCrds: bool | None
-    repositoryId: str | None
-    repository: NamespacedName | None
-
-
-class DependencyAttributes(TypedDict, total=False):
-    name: Required[str]
-
-
-class ContextBindingAttributes(TypedDict, total=False):
-    contextId: Required[str]
-
-
 class SecretUseAttributes(TypedDict, total=False):
     name: Required[str]
     secretId: Required[str]
@@ -328,6 +328,14 @@ class SecretUseAttributes(TypedDict, total=False):
 
 
 class ServiceDeploymentAttributes(TypedDict, total=False):
+    git: GitRefAttributes | None
+    kustomize: KustomizeAttributes | None
+    helm: HelmConfigAttributes | None
+    configuration: Sequence[ConfigAttributes | None] | None
+    dependencies: Sequence[DependencyAttributes] | None
+    contextBindings: Sequence[ContextBindingAttributes] | None
+    readBindings: Sequence[PolicyBindingAttributes | None] | None
+    writeBindings: Sequence[PolicyBindingAttributes | None] | None
     name: Required[str]
     namespace: Required[str]
     repositoryId: str | None
@@ -343,14 +351,6 @@ class ServiceDeploymentAttributes(TypedDict, total=False):
     renderedBy: str | None
     verification: VerificationAttributes | None
     projectId: str | None
-    git: GitRefAttributes | None
-    kustomize: KustomizeAttributes | None
-    helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes | None] | None
-    dependencies: Sequence[DependencyAttributes] | None
-    contextBindings: Sequence[ContextBindingAttributes] | None
-    readBindings: Sequence[PolicyBindingAttributes | None] | None
-    writeBindings: Sequence[PolicyBindingAttributes | None] | None
     secrets: Sequence[SecretUseAttributes] | None
 
 
@@ -374,6 +374,14 @@ class GlobalServiceAttributes(TypedDict, total=False):
 
 
 class GlobalOverrideAttributes(TypedDict, total=False):
+    git: GitRefAttributes | None
+    kustomize: KustomizeAttributes | None
+    helm: HelmConfigAttributes | None
+    configuration: Sequence[ConfigAttributes | None] | None
+    dependencies: Sequence[DependencyAttributes] | None
+    contextBindings: Sequence[ContextBindingAttributes] | None
+    readBindings: Sequence[PolicyBindingAttributes | None] | None
+    writeBindings: Sequence[PolicyBindingAttributes | None] | None
     templated: bool | None
     rendering: RenderingAttributes | None
     protect: bool | None
@@ -385,14 +393,6 @@ class GlobalOverrideAttributes(TypedDict, total=False):
     sources: Sequence[ServiceSourceAttributes] | None
     renderedBy: str | None
     verification: VerificationAttributes | None
-    git: GitRefAttributes | None
-    kustomize: KustomizeAttributes | None
-    helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes | None] | None
-    dependencies: Sequence[DependencyAttributes] | None
-    contextBindings: Sequence[ContextBindingAttributes] | None
-    readBindings: Sequence[PolicyBindingAttributes | None] | None
-    writeBindings: Sequence[PolicyBindingAttributes | None] | None
 
 
 class LabelExpressionAttributes(TypedDict, total=False):
@@ -842,6 +842,14 @@ class SecretAttributes(TypedDict, total=False):
 
 
 class ServiceUpdateAttributes(TypedDict, total=False):
+    git: GitRefAttributes | None
+    kustomize: KustomizeAttributes | None
+    helm: HelmConfigAttributes | None
+    configuration: Sequence[ConfigAttributes | None] | None
+    dependencies: Sequence[DependencyAttributes] | None
+    contextBindings: Sequence[ContextBindingAttributes] | None
+    readBindings: Sequence[PolicyBindingAttributes | None] | None
+    writeBindings: Sequence[PolicyBindingAttributes | None] | None
     templated: bool | None
     rendering: RenderingAttributes | None
     protect: bool | None
@@ -853,14 +861,6 @@ class ServiceUpdateAttributes(TypedDict, total=False):
     sources: Sequence[ServiceSourceAttributes] | None
     renderedBy: str | None
     verification: VerificationAttributes | None
-    git: GitRefAttributes | None
-    kustomize: KustomizeAttributes | None
-    helm: HelmConfigAttributes | None
-    configuration: Sequence[ConfigAttributes | None] | None
-    dependencies: Sequence[DependencyAttributes] | None
-    contextBindings: Sequence[ContextBindingAttributes] | None
-    readBindings: Sequence[PolicyBindingAttributes | None] | None
-    writeBindings: Sequence[PolicyBindingAttributes | None] | None
 
 
 class ObjectAttributes(TypedDict, total=False):

@@ -805,6 +805,22 @@ export type GitWriteMode =
  * A configuration value that is null removes the value of the template. No field at all removes the overrides.
  */
 export type GlobalOverrideAttributes = {
+  /** Ref and folder in the repository. Default for a new service: the root of `main`. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. Default for a new service: found from the files. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. Default for a new service: found from the files. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
+  dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
+  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** True renders manifests as Liquid templates. Default: false. */
   templated?: boolean | null | undefined;
   /** Files and values of the render. They replace all earlier ones. */
@@ -827,22 +843,6 @@ export type GlobalOverrideAttributes = {
   renderedBy?: string | null | undefined;
   /** Verification of new bundles. `soakSeconds: 0` removes it. */
   verification?: VerificationAttributes | null | undefined;
-  /** Ref and folder in the repository. */
-  git?: GitRefAttributes | null | undefined;
-  /** Kustomize settings. */
-  kustomize?: KustomizeAttributes | null | undefined;
-  /** Helm settings. */
-  helm?: HelmConfigAttributes | null | undefined;
-  /** Values for templates. Limit: 500 values, 512 KiB together. */
-  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
-  /** Services that must be healthy first. Limit: 64. */
-  dependencies?: Array<DependencyAttributes> | null | undefined;
-  /** Service contexts whose values the templates may use. Limit: 64. */
-  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
-  /** Users and groups with the role `viewer` on the service. Limit: 500. */
-  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** Users and groups with the role `editor` on the service. Limit: 500. */
-  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
 };
 
 /** Fields of a global service. A field that is null or absent stays as it is. */
@@ -1766,18 +1766,18 @@ export type ServiceAccountAttributes = {
 
 /** Fields of the new service that differ from the original. */
 export type ServiceCloneAttributes = {
+  /** Ref and folder in the repository. Default for a new service: the root of `main`. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. Default for a new service: found from the files. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. Default for a new service: found from the files. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates, merged over those of the original. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
   /** Name, unique in the cluster. */
   name: string;
   /** Default namespace of the objects. */
   namespace?: string | null | undefined;
-  /** Ref and folder in the repository. */
-  git?: GitRefAttributes | null | undefined;
-  /** Kustomize settings. */
-  kustomize?: KustomizeAttributes | null | undefined;
-  /** Helm settings. */
-  helm?: HelmConfigAttributes | null | undefined;
-  /** Values for templates, merged over those of the original. */
-  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
 };
 
 /**
@@ -1802,6 +1802,22 @@ export type ServiceContextAttributes = {
 
 /** Fields of a service to create. */
 export type ServiceDeploymentAttributes = {
+  /** Ref and folder in the repository. Default for a new service: the root of `main`. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. Default for a new service: found from the files. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. Default for a new service: found from the files. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
+  dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
+  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** Name, unique in the cluster. */
   name: string;
   /** Default namespace of the objects. */
@@ -1832,22 +1848,6 @@ export type ServiceDeploymentAttributes = {
   verification?: VerificationAttributes | null | undefined;
   /** ID of the project of a new service. Default: the project of its cluster. */
   projectId?: string | null | undefined;
-  /** Ref and folder in the repository. Default: the root of `main`. */
-  git?: GitRefAttributes | null | undefined;
-  /** Kustomize settings. Default: found from the files. */
-  kustomize?: KustomizeAttributes | null | undefined;
-  /** Helm settings. Default: found from the files. */
-  helm?: HelmConfigAttributes | null | undefined;
-  /** Values for templates. Limit: 500 values, 512 KiB together. */
-  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
-  /** Services that must be healthy first. Limit: 64. */
-  dependencies?: Array<DependencyAttributes> | null | undefined;
-  /** Service contexts whose values the templates may use. Limit: 64. */
-  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
-  /** Users and groups with the role `viewer` on the service. Limit: 500. */
-  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** Users and groups with the role `editor` on the service. Limit: 500. */
-  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** Secrets that the service uses. Limit: 200. */
   secrets?: Array<SecretUseAttributes> | null | undefined;
 };
@@ -1990,6 +1990,22 @@ export type ServiceStatusCode =
 
 /** Fields of a service to change. A field that is null or absent stays as it is; a given list replaces the whole list. */
 export type ServiceUpdateAttributes = {
+  /** Ref and folder in the repository. Default for a new service: the root of `main`. */
+  git?: GitRefAttributes | null | undefined;
+  /** Kustomize settings. Default for a new service: found from the files. */
+  kustomize?: KustomizeAttributes | null | undefined;
+  /** Helm settings. Default for a new service: found from the files. */
+  helm?: HelmConfigAttributes | null | undefined;
+  /** Values for templates. Limit: 500 values, 512 KiB together. */
+  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
+  /** Services that must be healthy first. Limit: 64. */
+  dependencies?: Array<DependencyAttributes> | null | undefined;
+  /** Service contexts whose values the templates may use. Limit: 64. */
+  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
+  /** Users and groups with the role `viewer` on the service. Limit: 500. */
+  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
+  /** Users and groups with the role `editor` on the service. Limit: 500. */
+  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
   /** True renders manifests as Liquid templates. Default: false. */
   templated?: boolean | null | undefined;
   /** Files and values of the render. They replace all earlier ones. */
@@ -2012,22 +2028,6 @@ export type ServiceUpdateAttributes = {
   renderedBy?: string | null | undefined;
   /** Verification of new bundles. `soakSeconds: 0` removes it. */
   verification?: VerificationAttributes | null | undefined;
-  /** Ref and folder in the repository. */
-  git?: GitRefAttributes | null | undefined;
-  /** Kustomize settings. */
-  kustomize?: KustomizeAttributes | null | undefined;
-  /** Helm settings. */
-  helm?: HelmConfigAttributes | null | undefined;
-  /** Values for templates. Limit: 500 values, 512 KiB together. */
-  configuration?: Array<ConfigAttributes | null | undefined> | null | undefined;
-  /** Services that must be healthy first. Limit: 64. */
-  dependencies?: Array<DependencyAttributes> | null | undefined;
-  /** Service contexts whose values the templates may use. Limit: 64. */
-  contextBindings?: Array<ContextBindingAttributes> | null | undefined;
-  /** Users and groups with the role `viewer` on the service. Limit: 500. */
-  readBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
-  /** Users and groups with the role `editor` on the service. Limit: 500. */
-  writeBindings?: Array<PolicyBindingAttributes | null | undefined> | null | undefined;
 };
 
 /** Keys whose signatures are trusted. */

@@ -208,13 +208,18 @@ def secrets_by_name(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int
     return secrets
 
 
+@strawberry.input
 class _ServiceFields(Draft[ServiceChange]):
-    """Conversion of the nested fields of a service, which a `ServiceChange` has flat."""
+    """Nested fields of a service, which a `ServiceChange` has flat."""
 
-    git: GitRefAttributes | None
-    kustomize: KustomizeAttributes | None
-    helm: HelmConfigAttributes | None
-    configuration: list[ConfigAttributes | None] | None
+    git: GitRefAttributes | None = None
+    """Ref and folder in the repository. Default for a new service: the root of `main`."""
+    kustomize: KustomizeAttributes | None = None
+    """Kustomize settings. Default for a new service: found from the files."""
+    helm: HelmConfigAttributes | None = None
+    """Helm settings. Default for a new service: found from the files."""
+    configuration: list[ConfigAttributes | None] | None = None
+    """Values for templates. Limit: 500 values, 512 KiB together."""
 
     def field_values(self) -> FieldValues:
         values = super().field_values()
@@ -229,13 +234,18 @@ class _ServiceFields(Draft[ServiceChange]):
         return values
 
 
+@strawberry.input
 class _BoundFields(_ServiceFields):
-    """Conversion of a service's relations to other resources."""
+    """Relations of a service to other resources."""
 
-    dependencies: list[DependencyAttributes] | None
-    context_bindings: list[ContextBindingAttributes] | None
-    read_bindings: list[PolicyBindingAttributes | None] | None
-    write_bindings: list[PolicyBindingAttributes | None] | None
+    dependencies: list[DependencyAttributes] | None = None
+    """Services that must be healthy first. Limit: 64."""
+    context_bindings: list[ContextBindingAttributes] | None = None
+    """Service contexts whose values the templates may use. Limit: 64."""
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `viewer` on the service. Limit: 500."""
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
+    """Users and groups with the role `editor` on the service. Limit: 500."""
 
     def field_values(self) -> FieldValues:
         values = {**super().field_values(), "subjects": subjects_by_role(self)}
@@ -259,22 +269,6 @@ class ServiceDeploymentAttributes(_BoundFields):
     name: str
     namespace: str
     rendered_by: strawberry.ID | None = None
-    git: GitRefAttributes | None = None
-    """Ref and folder in the repository. Default: the root of `main`."""
-    kustomize: KustomizeAttributes | None = None
-    """Kustomize settings. Default: found from the files."""
-    helm: HelmConfigAttributes | None = None
-    """Helm settings. Default: found from the files."""
-    configuration: list[ConfigAttributes | None] | None = None
-    """Values for templates. Limit: 500 values, 512 KiB together."""
-    dependencies: list[DependencyAttributes] | None = None
-    """Services that must be healthy first. Limit: 64."""
-    context_bindings: list[ContextBindingAttributes] | None = None
-    """Service contexts whose values the templates may use. Limit: 64."""
-    read_bindings: list[PolicyBindingAttributes | None] | None = None
-    """Users and groups with the role `viewer` on the service. Limit: 500."""
-    write_bindings: list[PolicyBindingAttributes | None] | None = None
-    """Users and groups with the role `editor` on the service. Limit: 500."""
     secrets: list[SecretUseAttributes] | None = None
     """Secrets that the service uses. Limit: 200."""
 
@@ -292,22 +286,6 @@ class ServiceUpdateAttributes(_BoundFields):
     """Fields of a service to change. A field that is null or absent stays as it is; a given list
     replaces the whole list."""
 
-    git: GitRefAttributes | None = None
-    """Ref and folder in the repository."""
-    kustomize: KustomizeAttributes | None = None
-    """Kustomize settings."""
-    helm: HelmConfigAttributes | None = None
-    """Helm settings."""
-    configuration: list[ConfigAttributes | None] | None = None
-    """Values for templates. Limit: 500 values, 512 KiB together."""
-    dependencies: list[DependencyAttributes] | None = None
-    """Services that must be healthy first. Limit: 64."""
-    context_bindings: list[ContextBindingAttributes] | None = None
-    """Service contexts whose values the templates may use. Limit: 64."""
-    read_bindings: list[PolicyBindingAttributes | None] | None = None
-    """Users and groups with the role `viewer` on the service. Limit: 500."""
-    write_bindings: list[PolicyBindingAttributes | None] | None = None
-    """Users and groups with the role `editor` on the service. Limit: 500."""
     rendered_by: strawberry.ID | None = None
     rendering: RenderingAttributes | None = None
     verification: VerificationAttributes | None = None
@@ -319,11 +297,5 @@ class ServiceCloneAttributes(_ServiceFields):
     """Fields of the new service that differ from the original."""
 
     name: str
-    git: GitRefAttributes | None = None
-    """Ref and folder in the repository."""
-    kustomize: KustomizeAttributes | None = None
-    """Kustomize settings."""
-    helm: HelmConfigAttributes | None = None
-    """Helm settings."""
     configuration: list[ConfigAttributes | None] | None = None
     """Values for templates, merged over those of the original."""
