@@ -64,6 +64,8 @@ class FakeManagementCluster:
     """Objects that were applied, by path."""
     failures: dict[str, TowlineError] = field(default_factory=dict)
     callers: set[str] = field(default_factory=set)
+    causes: set[object] = field(default_factory=set)
+    """Causes of requests, as the audit log shows them."""
     paths: list[str] = field(default_factory=list)
     page: int = 2
 
@@ -125,6 +127,7 @@ class FakeManagementCluster:
 
     def _check(self, actor: Actor, handle: str, path: str) -> None:
         self.callers.add(actor.email)
+        self.causes.add(actor.cause)
         self.paths.append(path)
         if handle != MANAGEMENT:
             raise Forbidden(f"no access to {handle}")

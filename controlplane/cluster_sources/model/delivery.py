@@ -35,7 +35,7 @@ class AgentDelivery:
     @property
     def name(self) -> str:
         """Returns the name of the Secret and the ClusterResourceSet."""
-        return f"{_PREFIX}{self.item.name}"[:253]
+        return f"{_PREFIX}{self.item.name}"
 
     @property
     def secret_path(self) -> str:

@@ -120,7 +120,7 @@ def _inventory_object(kind: InventoryKind, api_version: str, item: JsonMapping) 
         api_version=api_version,
         version=_text(version_fields.get(name), _MAX_VERSION),
         properties=_properties(status) if is_profile else (),
-        is_ready=not is_profile and _is_initialized(status),
+        is_ready=_is_initialized(status),
         is_ending=bool(metadata.get("deletionTimestamp")),
     )
 

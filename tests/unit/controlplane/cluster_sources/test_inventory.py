@@ -126,10 +126,28 @@ def test_a_status_is_ready_in_both_versions_of_cluster_api() -> None:
     new = {"initialization": {"controlPlaneInitialized": True}}
     old = {"conditions": [{"type": "ControlPlaneInitialized", "status": "True"}]}
     waiting = {"conditions": [{"type": "ControlPlaneInitialized", "status": "False"}]}
-    for status, ready in ((new, True), (old, True), (waiting, False), ({}, False)):
+    other = {"conditions": [{"type": "Ready", "status": "True"}]}
+    statuses = ((new, True), (old, True), (waiting, False), (other, False), ({}, False))
+    for status, ready in statuses:
         item = {"metadata": {"name": "a", "uid": "1"}, "status": status}
         (parsed,) = inventory_objects(InventoryKind.CLUSTER_API, "v1beta1", {"items": [item]})
         assert parsed.is_ready is ready
+
+
+def test_objects_without_a_name_or_a_uid_are_left_out() -> None:
+    names = [{"name": "a", "uid": "1"}, {"name": "b"}, {"uid": "2"}, {"name": 3, "uid": "3"}]
+    page = {"items": [{"metadata": metadata} for metadata in names]}
+    for kind in InventoryKind:
+        parsed = inventory_objects(kind, "v1", page)
+        assert [(item.name, item.uid, item.version) for item in parsed] == [("a", "1", "")]
+
+
+def test_texts_of_objects_have_limits() -> None:
+    metadata = dict.fromkeys(("name", "namespace", "uid"), "x" * 300)
+    item = {"metadata": metadata, "spec": {"topology": {"version": "x" * 300}}}
+    (parsed,) = inventory_objects(InventoryKind.CLUSTER_API, "v1beta2", {"items": [item]})
+    texts = (parsed.name, parsed.namespace, parsed.uid, parsed.version)
+    assert [len(text) for text in texts] == [253, 63, 64, 64]
 
 
 def test_a_profile_shows_its_version_and_properties_and_no_credentials() -> None:
@@ -147,7 +165,10 @@ def test_a_profile_shows_its_version_and_properties_and_no_credentials() -> None
 
 def test_a_page_continues_where_the_last_one_ended() -> None:
     settings = ClusterSourceSettings("a", "b", namespace="fleet", selector="env=prod")
-    path = list_path(APIS[InventoryKind.CLUSTER_API], "v1beta2", settings, "x&y")
+    api = APIS[InventoryKind.CLUSTER_API]
+    whole = list_path(api, "v1beta2", ClusterSourceSettings("a", "b"))
+    assert whole == "/apis/cluster.x-k8s.io/v1beta2/clusters?limit=100"
+    path = list_path(api, "v1beta2", settings, "x&y")
     assert path == (
         "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/clusters?"
         "limit=100&labelSelector=env%3Dprod&continue=x%26y"

@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from controlplane.access.operations.projects import ProjectChange, Projects
+from controlplane.access.ports import RoleBindingStore, UserStore
 from controlplane.api.schema import schema
 from controlplane.authorization import UNRESTRICTED, Actor, ResourceKind
 from controlplane.authorization.resources import scope_of
@@ -166,6 +167,48 @@ async def test_a_deletion_removes_what_was_delivered(world: ClusterSourceWorld) 
     assert world.hub.objects == {}
     assert JOIN_LABEL not in world.hub.inventory["fleet/eu-1"]["metadata"]["labels"]
     assert world.hub.callers == {"robot@example.org"}
+
+
+async def test_a_clean_up_without_its_management_cluster_ends(world: ClusterSourceWorld) -> None:
+    world.hub.put("eu-1", status=initialized())
+    source = await world.create()
+    await world.sources.delete(EDITOR, source.id)
+    async with world.memory.store.write() as tx:
+        await tx[ClusterStore].delete(MANAGEMENT, world.memory.clock.now())
+    world.hub.paths.clear()
+    await world.clean_up_due()
+    assert world.hub.paths == []
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_clean_up_needs_the_service_account(
+    world: ClusterSourceWorld, is_deleted: bool
+) -> None:
+    world.hub.put("eu-1", status=initialized())
+    source = await world.create()
+    await world.sources.delete(EDITOR, source.id)
+    async with world.memory.store.write() as tx:
+        if is_deleted:
+            await tx[RoleBindingStore].remove_each(
+                [one.id for one in await tx[RoleBindingStore].all()]
+            )
+            await tx[UserStore].remove(ACCOUNT.id)
+        else:
+            await tx[UserStore].change(ACCOUNT.id, disabled_at=world.memory.clock.now())
+    with pytest.raises(Conflict, match="service account of the deleted source is disabled"):
+        await world.clean_up_due()
+    assert len(world.hub.objects) == 2
+
+
+async def test_requests_to_the_management_cluster_name_their_source(
+    world: ClusterSourceWorld,
+) -> None:
+    """The audit log of the cluster shows on whose behalf the account changes it."""
+    world.hub.put("eu-1", status=initialized())
+    source = await world.create()
+    await world.sources.delete(EDITOR, source.id)
+    await world.clean_up_due()
+    assert world.hub.causes == {(("clusterSource", "capi"),)}
 
 
 async def test_a_clean_up_keeps_the_deliveries_of_a_new_source(world: ClusterSourceWorld) -> None:
