@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from controlplane.manifests.model.ownership import digest
 from controlplane.manifests.model.plan import ManifestAction, ManifestEffect
@@ -56,12 +57,11 @@ def shortened(items: Sequence[ManifestEffect], limit: int) -> tuple[ManifestEffe
 
 
 def _shortened_effect(item: ManifestEffect) -> ManifestEffect:
-    changes = tuple(
-        type(c)(c.path, _shortened_value(c.before), _shortened_value(c.after)) for c in item.changes
+    changes = (
+        replace(c, before=_shortened_value(c.before), after=_shortened_value(c.after))
+        for c in item.changes
     )
-    return ManifestEffect(
-        item.action, item.kind, item.name, changes, item.conflicts, item.file, item.line
-    )
+    return replace(item, changes=tuple(changes))
 
 
 def _shortened_value(value: str | None) -> str | None:
