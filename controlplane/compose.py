@@ -94,9 +94,9 @@ from controlplane.platform.loops.background import BackgroundLoop
 from controlplane.platform.operations import Operations
 from controlplane.platform.outbound.outbound import GuardedSender
 from controlplane.platform.ports import Bus
-from controlplane.reports.loop.traces import TraceExportLoop
+from controlplane.reports.loop import TraceExportLoop
 from controlplane.reports.operations import LedgerReports
-from controlplane.reports.telemetry.otlp import OtlpSpans
+from controlplane.reports.telemetry import OtlpSpans
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import CredentialIssuer
 from controlplane.repositories.registry import ImageRegistries

@@ -28,7 +28,7 @@ _SENDS = (
     ("controlplane.platform.outbound.outbound", "GuardedSender", "post"),
     ("controlplane.platform.outbound.outbound", "GuardedSender", "request"),
     ("controlplane.platform.outbound.outbound", "GuardedSender", "syslog"),
-    ("controlplane.reports.telemetry.otlp", "OtlpSpans", "export"),
+    ("controlplane.reports.telemetry", "OtlpSpans", "export"),
 )
 """Methods that send data to others: notifications, questions of gates, traces."""
 

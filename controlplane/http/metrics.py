@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from controlplane.reports.loop.metrics import MetricsSnapshotLoop
+from controlplane.reports.loop import MetricsSnapshotLoop
 from controlplane.reports.model.installation_metrics import DELIVERY_BOUNDS, MetricsSnapshot
 from controlplane.services.model.status_codes import StatusCode
 

@@ -1,17 +1,17 @@
 """Reports from the ledger: delivery metrics, the fleet at a point in time, and a commit's path."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from controlplane.authorization import Actor, ResourceKind, Verb, require_member
-from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import ContextOperations
 from controlplane.platform.labels import LabelOperator, LabelRequirement
 from controlplane.platform.limits import check_range
-from controlplane.platform.ports import Transaction
+from controlplane.platform.ports import DeletableRows, Transaction
 from controlplane.reports.model.dora import (
     Deployment,
     DeploymentChange,
@@ -32,11 +32,13 @@ from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, LimitExceeded, NotFound
 
+T = TypeVar("T")
 MAX_WINDOW_DAYS = 1_100
 MAX_PERIODS = 400
 MAX_GROUPS = 50
 MAX_DEPLOYMENTS = 20_000
 _MAX_SERVICES = 5_000
+_BATCH = 2_000
 _SHA = re.compile(r"^[0-9a-f]{7,64}$")
 
 
@@ -170,7 +172,9 @@ class LedgerReports(ContextOperations):
                     "ambiguous: several commits start with this; give more characters", field="sha"
                 )
             services = await self._affected_services(tx, actor, deployments, repository_id)
-            clusters = await _clusters_by_id(tx, {service.cluster_id for service in services})
+            cluster_ids = {service.cluster_id for service in services}
+            rows = await _read_batches(tx[ClusterStore], cluster_ids)
+            clusters = {cluster.id: cluster for cluster in rows}
         if not deployments and not services:
             raise NotFound(kind=ResourceKind.SERVICE)
         newest = {deployment.service_id: deployment for deployment in deployments}
@@ -205,9 +209,8 @@ class LedgerReports(ContextOperations):
         if repository_id:
             services = await tx[ServiceStore].of_repository(repository_id)
         else:
-            services = await _services_by_ids(
-                tx, {deployment.service_id for deployment in deployments}
-            )
+            ids = {deployment.service_id for deployment in deployments}
+            services = await _read_batches(tx[ServiceStore], ids)
         if len(services) > _MAX_SERVICES:
             raise LimitExceeded(
                 f"{len(services):,} services, but at most {_MAX_SERVICES:,} are allowed"
@@ -225,23 +228,9 @@ async def _with_names(tx: Transaction, deployments: Sequence[Deployment]) -> Nam
     return NamedDeployments(deployments, services, handles)
 
 
-async def _services_by_ids(tx: Transaction, ids: set[str]) -> list[Service]:
-    services: list[Service] = []
-    for batch in _batches(ids):
-        services += await tx[ServiceStore].by_ids(batch, deleted=True)
-    return services
-
-
-async def _clusters_by_id(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
-    rows = [
-        cluster
-        for batch in _batches(ids)
-        for cluster in await tx[ClusterStore].by_ids(batch, deleted=True)
-    ]
-    return {cluster.id: cluster for cluster in rows}
-
-
-def _batches(ids: set[str], size: int = 2_000) -> list[list[str]]:
-    """Splits ids into parts that fit the parameters of one statement."""
-    items = sorted(ids)
-    return [items[start : start + size] for start in range(0, len(items), size)]
+async def _read_batches(store: DeletableRows[T], ids: Collection[str]) -> list[T]:
+    """Reads rows, also deleted ones, in parts that fit the parameters of one statement."""
+    ordered, rows = sorted(ids), []
+    for start in range(0, len(ordered), _BATCH):
+        rows += await store.by_ids(ordered[start : start + _BATCH], deleted=True)
+    return rows

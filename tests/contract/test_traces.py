@@ -16,9 +16,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.ports import Store
-from controlplane.reports.loop.traces import MAX_TRIES, TraceExportLoop
+from controlplane.reports.loop import MAX_TRIES, TraceExportLoop
 from controlplane.reports.ports import DeploymentStore
-from controlplane.reports.telemetry.otlp import OtlpSpans
+from controlplane.reports.telemetry import OtlpSpans
 from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage

@@ -22,7 +22,7 @@ from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.platform.context import ACCESS, REVOKED
 from controlplane.platform.ports import LOST_WAKES
-from controlplane.reports.loop.metrics import MetricsSnapshotLoop
+from controlplane.reports.loop import MetricsSnapshotLoop
 from controlplane.reports.model.installation_metrics import MetricsSnapshot
 from controlplane.reports.ports import MetricsSnapshotStore
 from controlplane.repositories.operations import RepositoryOperations

@@ -196,9 +196,7 @@ def _entries_at_stage(stage: LedgerStage, entries: Iterable[LedgerEntry]) -> lis
 
 
 def _rounds_by_service(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
-    """Yields the first entry of each service, then the second ones:
-    each replaces the previous one.
-    """
+    """Returns the first entry of each service, then the second ones, which replace the first."""
     rounds: list[list[LedgerEntry]] = []
     counts: Counter[str] = Counter()
     for entry in entries:
@@ -227,12 +225,11 @@ def begun_deployment(entry: LedgerEntry) -> dict[str, Any]:
 
 
 class SqlDeployments(SqlReading[Deployment]):
-    """Reports over deployments."""
+    """Implements `DeploymentStore`."""
 
     async def at(
         self, moment: datetime, within: ReportFilter, visible: Visible, limit: int
     ) -> list[Deployment]:
-        """Returns the desired state of each service that existed at a moment."""
         was_desired = and_(
             _T.desired_at <= moment,
             or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
@@ -258,7 +255,6 @@ class SqlDeployments(SqlReading[Deployment]):
         return await self._texts_by_id(clusters.c.handle, ids)
 
     async def label_values(self, key: str, visible: Visible, limit: int) -> list[str]:
-        """Returns the different values of a label of visible services, in order."""
         statement = label_values(services, key, visible, self._connection.dialect).limit(limit)
         return [value for (value,) in await self._connection.execute(statement)]
 
@@ -269,17 +265,13 @@ class SqlDeployments(SqlReading[Deployment]):
         return dict(map(tuple, rows))
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
-        """Returns all deployments of a commit, which may be abbreviated to seven characters."""
-        upper_bound = f"{sha}g"
-        statement = self._rows.where(
-            _T.sha >= sha, _T.sha < upper_bound, *self._filter_terms(ReportFilter(), visible)
-        )
+        begins_with = (_T.sha >= sha, _T.sha < f"{sha}g")
+        statement = self._rows.where(*begins_with, *self._filter_terms(ReportFilter(), visible))
         return await self._fetch(statement.order_by(_T.service_id, _T.sequence))
 
     async def newest(
         self, within: ReportFilter, visible: Visible, limit: int, between: DesiredBetween
     ) -> list[Deployment]:
-        """Returns the most recent deployments."""
         statement = self._rows.where(*self._filter_terms(within, visible))
         if between.since is not None:
             statement = statement.where(_T.desired_at >= between.since)
@@ -288,17 +280,11 @@ class SqlDeployments(SqlReading[Deployment]):
         return await self._fetch(statement.order_by(_T.desired_at.desc()).limit(limit))
 
     async def edge(self) -> LedgerPosition:
-        """Returns the ledger's position; SQLite has one writer, so no transaction can be pending
-        there.
-        """
         found = await self._connection.execute(_EDGES[self._connection.dialect])
         last, oldest, newest = tuple[Any, ...](found.one())
         return LedgerPosition(last or 0, oldest, newest)
 
     async def ended(self, after: int, until: int, limit: int) -> tuple[int, list[EndedDeployment]]:
-        """Returns deployments that first ended in rows after `after` up to `until`, and the last
-        examined row.
-        """
         inside = ledger.c.id.between(after + 1, until)
         rows = await self._connection.execute(
             select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(limit)
@@ -331,7 +317,6 @@ class SqlDeployments(SqlReading[Deployment]):
         visible: Visible,
         period: ReportPeriod | None = None,
     ) -> DoraMetrics:
-        """Returns the metrics of the deployments that became desired in `[since, until)`."""
         inside = and_(*self._filter_terms(within, visible))
         where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
         parts = await self._counts_by_period(inside, since, until, period)
@@ -341,8 +326,7 @@ class SqlDeployments(SqlReading[Deployment]):
             sum(part.failed for part in parts),
         )
         ranks = await self._percentiles(where)
-        shown = parts if period else ()
-        return DoraMetrics(since, until, counts, *ranks, tuple(shown))
+        return DoraMetrics(since, until, counts, *ranks, tuple(parts) if period else ())
 
     async def _counts_by_period(
         self,
@@ -395,10 +379,8 @@ class SqlDeployments(SqlReading[Deployment]):
         if within.project_id:
             terms.append(_T.project_id == within.project_id)
         if within.repository_id:
-            service_ids = select(services.c.id).where(
-                services.c.repository_id == within.repository_id
-            )
-            terms.append(_T.service_id.in_(service_ids))
+            is_used = services.c.repository_id == within.repository_id
+            terms.append(_T.service_id.in_(select(services.c.id).where(is_used)))
         if within.labels:
             dialect = self._connection.dialect
             labelled = [rows_with_label(services, label, dialect) for label in within.labels]
@@ -415,6 +397,7 @@ def _snapshot_transaction(edge: str) -> ColumnElement[int]:
 _LAST = func.max(ledger.c.id)
 _EDGES = {
     "postgresql": select(_LAST, _snapshot_transaction("xmin"), _snapshot_transaction("xmax")),
+    # One writer at a time: no other transaction can be pending.
     "sqlite": select(_LAST, literal(0), literal(0)),
 }
 _COUNTS = (
@@ -440,9 +423,7 @@ def _by_number(
 
 
 def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
-    """The variant for SQLite, which would otherwise sort all rows:
-    one index range for each part.
-    """
+    """The variant for SQLite, which would otherwise sort all rows: an index range for each part."""
     texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
              for edge in edges]  # fmt: skip
     pairs = orjson.dumps(list(pairwise(texts))).decode()

@@ -7,7 +7,7 @@ from graphql import GraphQLError
 from prometheus_client import CollectorRegistry
 
 from controlplane.http.metrics import ApiMetrics, SnapshotMetrics
-from controlplane.reports.loop.metrics import SNAPSHOT_SECONDS, MetricsSnapshotLoop
+from controlplane.reports.loop import SNAPSHOT_SECONDS, MetricsSnapshotLoop
 from controlplane.reports.model.installation_metrics import Liveness, MetricsSnapshot, QueueDepth
 from controlplane.services.model.status_codes import StatusCode
 from core.errors import Unavailable

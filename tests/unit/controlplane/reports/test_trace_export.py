@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.platform.ports import Transaction
-from controlplane.reports.loop.traces import MAX_TRIES, TraceExportLoop
+from controlplane.reports.loop import MAX_TRIES, TraceExportLoop
 from controlplane.reports.model.spans import Span
 from controlplane.reports.ports import DeploymentStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerPosition, LedgerStage

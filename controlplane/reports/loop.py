@@ -1,12 +1,13 @@
-"""Exports traces of completed deployments every 5 s."""
+"""Takes a metrics snapshot every 15 s, and exports traces of completed deployments every 5 s."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
 from controlplane.platform.loops.background import BackgroundLoop, every
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import Store
+from controlplane.reports.model.installation_metrics import MetricsSnapshot
 from controlplane.reports.model.spans import Span, spans_of
 from controlplane.reports.ports import DeploymentStore, SpanExporter
 from controlplane.services.model.ledger import LedgerPosition
@@ -15,10 +16,32 @@ from core.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+SNAPSHOT_SECONDS = 15.0
 _EXPORT_SECONDS = 5.0
 MAX_TRIES = 120
 """10 minutes of tries; after that the spans themselves are at fault and would block all others."""
 _AT_ONCE = 200
+
+
+class MetricsSnapshotLoop(BackgroundLoop):
+    """Keeps the newest snapshot; while the store does not answer, its age grows."""
+
+    def __init__(self, take: Callable[[], Awaitable[MetricsSnapshot]], clock: Clock) -> None:
+        super().__init__("census", clock)
+        self._take = take
+        self._taken_at = clock.monotonic()
+        self.newest = MetricsSnapshot()
+
+    async def start(self) -> None:
+        self._every(SNAPSHOT_SECONDS, "count", self._refresh)
+
+    def age(self) -> float:
+        """Seconds since the newest snapshot, or since the start of this process."""
+        return self._clock.monotonic() - self._taken_at
+
+    async def _refresh(self) -> None:
+        self.newest = await self._take()
+        self._taken_at = self._clock.monotonic()
 
 
 class TraceExportLoop(BackgroundLoop):

@@ -1,6 +1,4 @@
-"""Exports spans to an OpenTelemetry collector through
-OpenTelemetry's own SDK (the extra `otel`).
-"""
+"""Exports spans to an OpenTelemetry collector with OpenTelemetry's own SDK (the extra `otel`)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,9 +18,7 @@ _TIMEOUT_SECONDS = 10
 
 
 class OtlpSpans:
-    """Sends spans to `url` (`http://collector:4318/v1/traces`).
-    Raises Invalid without the extra.
-    """
+    """Sends spans to `url` (`http://collector:4318/v1/traces`). Invalid: the extra is missing."""
 
     def __init__(self, url: str, headers: dict[str, str], ca_file: Path | None = None) -> None:
         if find_spec("opentelemetry") is None:

@@ -1,4 +1,0 @@
-"""Background work of reports.
-
-When, not what: the operations decide.
-"""

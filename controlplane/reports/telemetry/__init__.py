@@ -1,4 +1,0 @@
-"""Export of traces with OpenTelemetry.
-
-Optional; the extra `otel`.
-"""
