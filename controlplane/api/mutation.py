@@ -32,8 +32,7 @@ from controlplane.pipelines.api.pipelines import (
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import ResourceFields
-from controlplane.repositories.api.helm_repositories import HelmRepositoryMutation
-from controlplane.repositories.api.oci_repositories import OciRepositoryMutation
+from controlplane.repositories.api.registries import HelmRepositoryMutation, OciRepositoryMutation
 from controlplane.repositories.api.repositories import GIT
 from controlplane.secrets.api import SecretMutation
 from controlplane.services.api.inputs import (

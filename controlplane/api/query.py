@@ -38,8 +38,7 @@ from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import each
 from controlplane.platform.graphql.selections import selected_fields
 from controlplane.reports.api import ReportQuery
-from controlplane.repositories.api.helm_repositories import HelmRepositoryQuery
-from controlplane.repositories.api.oci_repositories import OciRepositoryQuery
+from controlplane.repositories.api.registries import HelmRepositoryQuery, OciRepositoryQuery
 from controlplane.repositories.api.repositories import GIT
 from controlplane.search.api import SearchQuery
 from controlplane.secrets.api import SecretQuery

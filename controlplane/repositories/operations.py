@@ -100,7 +100,8 @@ class RepositoryOperations:
             visible = actor.policy.visible(ResourceKind.REPOSITORY)
             query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
             page = await tx[RepositoryStore].page(query)
-        return replace(page, items=tuple(map(self._with_last_poll, page.items)))
+        items = (with_last_poll(self._context, repository) for repository in page.items)
+        return replace(page, items=tuple(items))
 
     async def get(
         self,
@@ -117,7 +118,7 @@ class RepositoryOperations:
         if repository is None or repository.kind is not kind:
             raise NotFound(kind=ResourceKind.REPOSITORY)
         require(actor, Verb.READ, repository.target)
-        return self._with_last_poll(repository)
+        return with_last_poll(self._context, repository)
 
     async def create(
         self, actor: Actor, change: RepositoryChange, kind: RepositoryKind = RepositoryKind.GIT
@@ -303,15 +304,12 @@ class RepositoryOperations:
         polled = [
             latest
             for repository in stored
-            if (latest := self._with_last_poll(repository)) != repository
+            if (latest := with_last_poll(self._context, repository)) != repository
         ]
         if polled:
             async with self._context.store.write() as tx:
                 for repository in polled:
                     await tx[RepositoryStore].set_polled(repository.id, repository.polled_at)
-
-    def _with_last_poll(self, stored: Repository) -> Repository:
-        return with_last_poll(self._context, stored)
 
     def _with_changes(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._context.clock.now())

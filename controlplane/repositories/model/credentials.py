@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from controlplane.platform.limits import check_length
+from controlplane.platform.plugin_settings import camel
 from controlplane.repositories.model.repository import AuthMethod
 from core.errors import Invalid
 from core.private_keys import check_app_key, check_private_key
@@ -23,7 +24,7 @@ _SIGN_IN: Final = (
     "api_url",
 )
 _CERTIFICATE: Final = ("client_certificate", "client_key")
-_OTHERS: Final = (("authority",), ("known_hosts",), ("proxy",))
+_OTHERS: Final = ("authority", "known_hosts", "proxy")
 _ROUTE = ("authority", "proxy")
 _PEMS = ("client_certificate", "client_key", "authority")
 
@@ -46,15 +47,12 @@ def merge_credentials(
         if any(changes.get(name) for name in group):
             after = {name: text for name, text in after.items() if name not in group}
             after |= {name: changes[name] for name in group if changes.get(name)}
-    for (name,) in _OTHERS:
-        if name in changes:
-            after[name] = changes[name]
+    after |= {name: changes[name] for name in _OTHERS if name in changes}
     after = {name: text for name, text in after.items() if text}
     _check_fields(after)
     if change.private_key:
         _check_key(after)
-    is_moved = other_route or any(before.get(name) != after.get(name) for name in _ROUTE)
-    if is_moved:
+    if other_route or any(before.get(name) != after.get(name) for name in _ROUTE):
         _require_secrets_again(before, after)
     return after
 
@@ -80,16 +78,16 @@ def _require_secrets_again(before: Texts, after: Texts) -> None:
             raise Invalid(
                 "must be given again when the proxy, certificate authority or cluster changes: "
                 "a secret is never sent to another target",
-                field="password" if name == "password" else "privateKey",
+                field=camel(name),
             )
 
 
 def _check_fields(credentials: Texts) -> None:
     for name, text in credentials.items():
-        check_length(text, _camel_case(name), _MAX_TEXT)
+        check_length(text, camel(name), _MAX_TEXT)
     for name in _PEMS:
         if name in credentials and "-----BEGIN " not in credentials[name]:
-            raise Invalid("must be PEM text (-----BEGIN …)", field=_camel_case(name))
+            raise Invalid("must be PEM text (-----BEGIN …)", field=camel(name))
     if ("client_certificate" in credentials) != ("client_key" in credentials):
         raise Invalid("a client certificate needs its key", field="clientKey")
     if "proxy" in credentials:
@@ -114,12 +112,10 @@ def _check_app(credentials: Texts) -> None:
         return
     for name in names:
         if name not in credentials:
-            raise Invalid(
-                "a GitHub App needs its id, installation and key", field=_camel_case(name)
-            )
+            raise Invalid("a GitHub App needs its id, installation and key", field=camel(name))
     for name in names[:2]:
         if not credentials[name].isascii() or not credentials[name].isalnum():
-            raise Invalid("is not the id of a GitHub App", field=_camel_case(name))
+            raise Invalid("is not the id of a GitHub App", field=camel(name))
     if "api_url" in credentials:
         _check_api(credentials["api_url"])
 
@@ -132,8 +128,3 @@ def _check_api(url: str) -> None:
         is_valid = False
     if not is_valid or not url.isprintable() or " " in url or parts.query or parts.username:
         raise Invalid("must be an https URL without credentials", field="apiUrl")
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
