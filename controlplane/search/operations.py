@@ -14,7 +14,7 @@ from controlplane.platform.context import ContextOperations
 from controlplane.platform.limits import check_range
 from controlplane.platform.names import check_text
 from controlplane.platform.ports import MAX_PAGE_ROWS, PageQuery, Rows, Transaction
-from controlplane.search.model import NamedItem, parse_search, rank_by_name
+from controlplane.search.model import NamedItem, NamedItemKind, parse_search, rank_by_name
 from controlplane.search.ports import SearchPage, SearchStore
 from controlplane.secrets.ports import SecretStore
 from controlplane.services.model.status_codes import ClusterMapRow
@@ -32,13 +32,6 @@ _HARD_DELETED: Mapping[ResourceKind, tuple[Callable[[Transaction], Rows[Any]], s
     ResourceKind.SECRET: (lambda tx: tx[SecretStore], "deleteSecret"),
 }
 """Kinds whose rows are deleted, and the audit action of their deletion."""
-_PLACES = (
-    ResourceKind.CLUSTER,
-    ResourceKind.SERVICE,
-    ResourceKind.GROUP,
-    ResourceKind.REPOSITORY,
-    ResourceKind.PIPELINE,
-)
 
 
 class SearchOperations(ContextOperations):
@@ -62,9 +55,9 @@ class SearchOperations(ContextOperations):
         check_text(text, "q", 200)
         check_range(first, "first", 1, MAX_RESULTS)
         allowed = {
-            kind: actor.policy.visible(kind)
-            for kind in _PLACES
-            if actor.policy.anywhere(Verb.READ, kind)
+            kind: actor.policy.visible(ResourceKind[kind.name])
+            for kind in NamedItemKind
+            if actor.policy.anywhere(Verb.READ, ResourceKind[kind.name])
         }
         async with self._context.store.read() as tx:
             return rank_by_name(await tx[SearchStore].places(text, allowed), text, first)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from controlplane.authorization import ResourceKind, Visible
-from controlplane.search.model import NamedItem, ParsedSearch, SearchHit
+from controlplane.authorization import Visible
+from controlplane.search.model import NamedItem, NamedItemKind, ParsedSearch, SearchHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class SearchStore(Protocol):
         self, search: ParsedSearch, visible: Visible, first: int, after: str | None
     ) -> SearchPage: ...
 
-    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
+    async def places(self, text: str, allowed: dict[NamedItemKind, Visible]) -> list[NamedItem]:
         """Returns items of the allowed kinds whose names contain a text, not yet ranked."""
         ...

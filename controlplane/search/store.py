@@ -1,6 +1,6 @@
 """Search over the inventory and names: trigrams and keys in PostgreSQL, scans in SQLite."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,18 +21,17 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.exc import PendingRollbackError
 from sqlalchemy.types import Text
 
-from controlplane.access import store as access_store
-from controlplane.authorization import ResourceKind, Visible
-from controlplane.clusters import store as clusters_store
+from controlplane.access.store import groups
+from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters
-from controlplane.pipelines import store as pipelines_store
+from controlplane.pipelines.store import pipelines
 from controlplane.platform.ports import MAX_FOUND
 from controlplane.platform.store.columns import contains, is_like
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.rows import SqlReading
 from controlplane.platform.store.transaction import Repositories
 from controlplane.platform.store.visibility import visible_rows
-from controlplane.repositories import store as repositories_store
+from controlplane.repositories.store import repositories
 from controlplane.search.model import (
     UNKNOWN,
     ImageTerm,
@@ -46,29 +45,27 @@ from controlplane.search.model import (
 )
 from controlplane.search.ports import SearchPage, SearchStore
 from controlplane.services.model.service import Component, ComponentState
-from controlplane.services.store import tables as services_store
 from controlplane.services.store.tables import components, images, services
 
 _C = components.c
 _AVOID_SCANS, _ALLOW_SCANS = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
 _CANDIDATES = 50
-NAMED_TABLES = (
-    (NamedItemKind.CLUSTER, ResourceKind.CLUSTER, clusters_store.clusters, "handle"),
-    (NamedItemKind.SERVICE, ResourceKind.SERVICE, services_store.services, "name"),
-    (NamedItemKind.GROUP, ResourceKind.GROUP, access_store.groups, "name"),
-    (NamedItemKind.REPOSITORY, ResourceKind.REPOSITORY, repositories_store.repositories, "url"),
-    (NamedItemKind.PIPELINE, ResourceKind.PIPELINE, pipelines_store.pipelines, "name"),
-)
+NAME_COLUMNS = {
+    NamedItemKind.CLUSTER: clusters.c.handle,
+    NamedItemKind.SERVICE: services.c.name,
+    NamedItemKind.GROUP: groups.c.name,
+    NamedItemKind.REPOSITORY: repositories.c.url,
+    NamedItemKind.PIPELINE: pipelines.c.name,
+}
 
 
-class SqlSearch:
+class SqlSearch(SqlReading[Component]):
     """Implements `SearchStore` on a connection."""
 
     def __init__(self, connection: StoreConnection) -> None:
-        self._connection = connection
+        super().__init__(connection, components, Component)
         self._dialect = connection.dialect
         self._is_postgres = connection.dialect == "postgresql"
-        self._components = SqlReading(connection, components, Component)
 
     async def objects(
         self, search: ParsedSearch, visible: Visible, first: int, after: str | None
@@ -117,33 +114,25 @@ class SqlSearch:
                 await self._connection.execute(_ALLOW_SCANS)
         return sorted(found.scalars())
 
-    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
-        """Returns candidates whose names contain a text: of each kind the shortest names.
+    async def places(self, text: str, allowed: dict[NamedItemKind, Visible]) -> list[NamedItem]:
+        """Returns candidates: of each kind the shortest names.
 
         `CLUSTER/NAME` also finds services by a part of each.
         """
         items: list[NamedItem] = []
-        for kind, resource_kind, table, column in NAMED_TABLES:
-            if resource_kind in allowed:
-                items += await self._find_by_name(kind, table, column, text, allowed[resource_kind])
+        for kind, visible in allowed.items():
+            items += await self._find_by_name(kind, text, visible)
         cluster, slash, name = text.partition("/")
-        if slash and ResourceKind.SERVICE in allowed:
-            visible = allowed[ResourceKind.SERVICE]
-            items += await self._find_by_name(
-                NamedItemKind.SERVICE, services, "name", name, visible, cluster
-            )
+        service = NamedItemKind.SERVICE
+        if slash and service in allowed:
+            items += await self._find_by_name(service, name, allowed[service], cluster)
         return items
 
     async def _find_by_name(
-        self,
-        kind: NamedItemKind,
-        table: Any,
-        column: str,
-        text: str,
-        visible: Visible,
-        cluster: str = "",
+        self, kind: NamedItemKind, text: str, visible: Visible, cluster: str = ""
     ) -> list[NamedItem]:
-        name = table.c[column]
+        name = NAME_COLUMNS[kind]
+        table: Any = name.table
         where = [contains(name, text, self._dialect), visible_rows(table, visible)]
         if cluster:
             handle = contains(clusters.c.handle, cluster, self._dialect)
@@ -163,21 +152,19 @@ class SqlSearch:
         return [NamedItem(kind, *row) for row in rows]
 
     async def _load_hits(self, ids: Sequence[str]) -> list[SearchHit]:
-        rows = await self._components.by_ids(ids) if ids else []
-        cluster = await self._by_id(clusters, {row.cluster_id for row in rows}, "handle")
-        service = await self._by_id(services, {row.service_id for row in rows}, "name")
-        return [
-            SearchHit(
-                row, service.get(row.service_id, ("",))[0], *cluster.get(row.cluster_id, ("", None))
-            )
-            for row in rows
-        ]
-
-    async def _by_id(self, table: Any, ids: Collection[str], name: str) -> dict[str, tuple]:
-        columns = [table.c[name], table.c.pinged_at] if table is clusters else [table.c[name]]
-        rows = await self._connection.execute(select(table.c.id, *columns).where(
-            table.c.id.in_(ids)))  # fmt: skip
-        return {row[0]: tuple(row[1:]) for row in rows}
+        if not ids:
+            return []
+        service = func.coalesce(services.c.name, "")
+        cluster = func.coalesce(clusters.c.handle, "")
+        joined = components.outerjoin(services, services.c.id == _C.service_id)
+        found = await self._connection.execute(
+            self._rows.add_columns(service, cluster, clusters.c.pinged_at)
+            .select_from(joined.outerjoin(clusters, clusters.c.id == _C.cluster_id))
+            .where(_C.id.in_(ids))
+            .order_by(_C.id)
+        )
+        width = len(self._names)
+        return [SearchHit(Component(*row[:width]), *row[width:]) for row in map(tuple, found)]
 
     async def _conditions(self, search: ParsedSearch) -> list[ColumnElement[bool]]:
         terms: list[ColumnElement[bool]] = [

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from controlplane.access.ports import ProjectStore
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import DEFAULT_PROJECT, ResourceKind, Scope
+from controlplane.authorization import DEFAULT_PROJECT, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.notifications.ports import NotificationStore
@@ -28,7 +28,7 @@ from controlplane.platform.ports import ANY, JobStore, PageQuery, Store, Transac
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.ports import DeploymentStore, MetricsSnapshotStore, ReportFilter
-from controlplane.search.model import parse_search
+from controlplane.search.model import NamedItemKind, parse_search
 from controlplane.search.ports import SearchStore
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.parts import ContextBinding
@@ -303,7 +303,7 @@ class TwoStores(RuleBasedStateMachine):
     )  # fmt: skip
     def search(self, text: str, visible: tuple[frozenset[Scope], ...]) -> None:
         async def act(tx: Transaction) -> Any:
-            named = await tx[SearchStore].places("a", {ResourceKind.CLUSTER: visible})
+            named = await tx[SearchStore].places("a", {NamedItemKind.CLUSTER: visible})
             page = await tx[SearchStore].objects(parse_search(text), visible, 10, None)
             counts = await tx[ComponentStore].count_by_cluster(["c0", "c1", "c2"])
             return page, sorted(named, key=lambda item: item.id), counts

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import func
 
-from controlplane.authorization import ResourceKind, Scope
+from controlplane.authorization import Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.ports import Store
 from controlplane.platform.store.connection import transaction
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
-from controlplane.search.model import parse_search, rank_by_name
+from controlplane.search.model import NamedItemKind, parse_search, rank_by_name
 from controlplane.search.ports import SearchStore
 from controlplane.search.store import SqlSearch
 from controlplane.services.model.service import Component, ComponentState, Service
@@ -111,7 +111,7 @@ async def test_only_what_may_be_seen_is_found(filled: Store) -> None:
     visible = (frozenset({Scope("cluster:c2")}),)
     async with filled.read() as tx:
         page = await tx[SearchStore].objects(parse_search("web"), visible, 10, None)
-        places = await tx[SearchStore].places("o", {ResourceKind.SERVICE: visible})
+        places = await tx[SearchStore].places("o", {NamedItemKind.SERVICE: visible})
     assert [one.component.id for one in page.items] == ["3"]
     assert [one.name for one in places] == ["shop-front"]
 
@@ -125,7 +125,7 @@ async def test_any_part_of_a_name_finds_it(filled: Store) -> None:
     async with filled.read() as tx:
         for part in ("payments", "api", "ENTS-A", "payments-api"):
             found = await tx[SearchStore].places(
-                part, {ResourceKind.SERVICE: (), ResourceKind.CLUSTER: ()}
+                part, {NamedItemKind.SERVICE: (), NamedItemKind.CLUSTER: ()}
             )
             names = [(one.name, one.within) for one in rank_by_name(found, part, 5)]
             assert ("payments-api", "prod-c1") in names
@@ -135,9 +135,9 @@ async def test_any_part_of_a_name_finds_it(filled: Store) -> None:
             "C1/": "payments-api",
         }
         for part, name in best.items():
-            found = await tx[SearchStore].places(part, {ResourceKind.SERVICE: ()})
+            found = await tx[SearchStore].places(part, {NamedItemKind.SERVICE: ()})
             assert rank_by_name(found, part, 5)[0].name == name
-        found = await tx[SearchStore].places("none/payments", {ResourceKind.SERVICE: ()})
+        found = await tx[SearchStore].places("none/payments", {NamedItemKind.SERVICE: ()})
         assert found == []
 
 

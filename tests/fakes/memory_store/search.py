@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from controlplane.authorization import ResourceKind, Visible
+from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters
 from controlplane.platform.ports import MAX_FOUND
 from controlplane.search.model import (
@@ -21,7 +21,7 @@ from controlplane.search.model import (
     removed_by,
 )
 from controlplane.search.ports import SearchPage
-from controlplane.search.store import NAMED_TABLES
+from controlplane.search.store import NAME_COLUMNS
 from controlplane.services.model.service import Component
 from controlplane.services.store.tables import components, services
 from core.spec.images import split_image
@@ -61,26 +61,20 @@ class MemorySearch:
         items = tuple(self._hit(row) for row in shown[:first])
         return SearchPage(items, len(shown) > first, min(len(rows), MAX_FOUND + 1))
 
-    async def places(self, text: str, allowed: dict[ResourceKind, Visible]) -> list[NamedItem]:
+    async def places(self, text: str, allowed: dict[NamedItemKind, Visible]) -> list[NamedItem]:
         found: list[NamedItem] = []
-        for kind, right, table, column in NAMED_TABLES:
-            if right in allowed:
-                found += self._named(kind, table, column, text, allowed[right])
+        for kind, visible in allowed.items():
+            found += self._named(kind, text, visible)
         cluster, slash, name = text.partition("/")
-        if slash and ResourceKind.SERVICE in allowed:
-            seen = allowed[ResourceKind.SERVICE]
-            found += self._named(NamedItemKind.SERVICE, services, "name", name, seen, cluster)
+        service = NamedItemKind.SERVICE
+        if slash and service in allowed:
+            found += self._named(service, name, allowed[service], cluster)
         return found
 
     def _named(
-        self,
-        kind: NamedItemKind,
-        table: Table,
-        column: str,
-        text: str,
-        visible: Visible,
-        cluster: str = "",
+        self, kind: NamedItemKind, text: str, visible: Visible, cluster: str = ""
     ) -> list[NamedItem]:
+        table, column = NAME_COLUMNS[kind].table, NAME_COLUMNS[kind].name
         rows = self._connection.where(table, visible_rows(self._connection, table, visible))
         rows = [r for r in rows if r.get("deleted_at") is None and contains(r[column], text)]
         rows = [r for r in rows if not cluster or contains(self._within(table, r), cluster)]
