@@ -44,8 +44,8 @@ UNHEALTHY_STAGES = frozenset(
 )
 
 
-def kind_for_ledger_entry(entry: LedgerEntry) -> Notification | None:
-    """Returns the kind of notification for a ledger row, or None.
+def notification_for(entry: LedgerEntry) -> Notification | None:
+    """Returns the notification of a ledger row, or None.
 
     Routing fills in subject and location. Only then is it known whether a healthy service has
     recovered.

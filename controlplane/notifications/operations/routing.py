@@ -1,6 +1,7 @@
 """Routes notifications to sinks, and detects states that no event reports."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -49,7 +50,8 @@ OFFLINE_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
 RETENTION = timedelta(days=90)
 _AT_ONCE = 500
-_AGENT_TOKEN = "agent-token:"
+_CLUSTER, _REPOSITORY = "cluster:", "repository:"
+_TOKEN, _AGENT_TOKEN = "token:", "agent-token:"
 _LONG_LIVED: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
 _SUBJECTS = {
     NotificationKind.SERVICE_UPDATE: "was rendered",
@@ -114,7 +116,7 @@ class NotificationRouting(ContextOperations):
         async with self._context.store.write() as tx:
             await tx[NotificationStore].forget(cutoff)
             for key in await tx[NotificationKeyStore].past("at", cutoff):
-                if key.id.startswith("token:"):
+                if key.id.startswith(_TOKEN):
                     await tx[NotificationKeyStore].remove(key.id)
 
     def _new_deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
@@ -128,110 +130,111 @@ class StateWatcher(ContextOperations):
 
     async def check_clusters(self) -> None:
         """Reports clusters that went offline or came back."""
-        now = self._context.clock.now()
+        now, kind = self._context.clock.now(), NotificationKind.CLUSTER_AWAY
         async with self._context.store.read() as tx:
             silent = await tx[ClusterStore].past("pinged_at", now - OFFLINE_AFTER)
-            offline = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
-            keys = await _notified_keys(tx, "cluster:")
-        for id, cluster in offline.items():
-            if id not in keys and cluster.pinged_at is not None:
+            notified = await _notified_ids(tx, _CLUSTER)
+        notices: dict[str, Notification] = {}
+        for cluster in silent:
+            if cluster.deleted_at is None:
                 text = f"Its agent was last seen at {cluster.pinged_at:%F %T} UTC."
-                kind = NotificationKind.CLUSTER_AWAY
-                notice = notification(kind, now, f"cluster {cluster.handle} is offline", text)
-                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await self._report_once(id, replace(notice, **location))
-        for id in keys - offline.keys():
-            await self._report_cluster_back(id, now)
+                subject = f"cluster {cluster.handle} is offline"
+                notices[cluster.id] = _about_cluster(cluster, kind, now, subject, text)
+        for id in await self._report_new(_CLUSTER, notices, notified):
+            async with self._context.store.write() as tx:
+                await tx[NotificationKeyStore].remove(_CLUSTER + id)
+                cluster = await tx[ClusterStore].get(id)
+                if cluster is not None:
+                    subject = f"cluster {cluster.handle} is online again"
+                    back = _about_cluster(cluster, NotificationKind.CLUSTER_BACK, now, subject)
+                    await tx[NotificationStore].append([back])
 
     async def check_repositories(self) -> None:
         """Reports repositories that fail to fetch, and those that recovered."""
-        now = self._context.clock.now()
+        now, kind = self._context.clock.now(), NotificationKind.REPOSITORY_BROKEN
         async with self._context.store.read() as tx:
-            broken = await tx[RepositoryStore].failed()
-            keys = await _notified_keys(tx, "repository:")
-        failing = {f"repository:{repository.id}": repository for repository in broken}
-        for id, repository in failing.items():
-            if id not in keys:
-                subject = f"repository {repository.url} cannot be fetched"
-                kind = NotificationKind.REPOSITORY_BROKEN
-                notice = notification(kind, now, subject, repository.error or "")
-                await self._report_once(id, replace(notice, project_id=repository.project_id))
-        for id in keys - failing.keys():
-            await self._report_repository_fetched(id, now)
+            failed = await tx[RepositoryStore].failed()
+            notified = await _notified_ids(tx, _REPOSITORY)
+        notices: dict[str, Notification] = {}
+        for repository in failed:
+            subject = f"repository {repository.url} cannot be fetched"
+            text, project = repository.error or "", repository.project_id
+            notices[repository.id] = notification(kind, now, subject, text, project_id=project)
+        for id in await self._report_new(_REPOSITORY, notices, notified):
+            async with self._context.store.write() as tx:
+                await tx[NotificationKeyStore].remove(_REPOSITORY + id)
+                repository = await tx[RepositoryStore].get(id)
+                if repository is not None:
+                    kind, project = NotificationKind.REPOSITORY_MENDED, repository.project_id
+                    subject = f"repository {repository.url} is fetched again"
+                    mended = notification(kind, now, subject, project_id=project)
+                    await tx[NotificationStore].append([mended])
 
     async def check_tokens(self) -> None:
         """Reports tokens that expire within 7 days."""
-        now = self._context.clock.now()
+        now, kind = self._context.clock.now(), NotificationKind.TOKEN_EXPIRING
         async with self._context.store.read() as tx:
             expiring = await tx[TokenStore].past("expires_at", now + EXPIRES_SOON)
-            notified = await _notified_keys(tx, "token:")
+            notified = await _notified_ids(tx, _TOKEN)
+        notices: dict[str, Notification] = {}
         for token in expiring:
             is_valid = token.expires_at and token.expires_at > now and token.revoked_at is None
-            id = f"token:{token.id}"
-            is_long_lived = token.kind in _LONG_LIVED and token.parent_id is None
-            if is_valid and is_long_lived and id not in notified:
+            if is_valid and token.kind in _LONG_LIVED and token.parent_id is None:
                 text = (
                     f"It expires at {token.expires_at:%F %T} UTC: create a new token before then."
                 )
                 subject = f"token {token.name} expires soon"
-                notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
-                await self._report_once(id, notice)
+                notices[token.id] = notification(kind, now, subject, text)
+        await self._report_new(_TOKEN, notices, notified)
 
     async def check_agent_tokens(self) -> None:
         """Reports agents whose token for the Kubernetes API expires within 7 days."""
-        now = self._context.clock.now()
+        now, kind = self._context.clock.now(), NotificationKind.TOKEN_EXPIRING
         async with self._context.store.read() as tx:
-            clusters = await tx[ClusterStore].past("agent_token_expires_at", now + EXPIRES_SOON)
-            notified = await _notified_keys(tx, _AGENT_TOKEN)
-        expiring = {f"{_AGENT_TOKEN}{c.id}": c for c in clusters if c.deleted_at is None}
-        for id, cluster in expiring.items():
-            if id not in notified:
+            expiring = await tx[ClusterStore].past("agent_token_expires_at", now + EXPIRES_SOON)
+            notified = await _notified_ids(tx, _AGENT_TOKEN)
+        notices: dict[str, Notification] = {}
+        for cluster in expiring:
+            if cluster.deleted_at is None:
                 text = (
                     f"It expires at {cluster.agent_token_expires_at:%F %T} UTC: renew it with "
                     f"towline clusters join {cluster.handle} --service-account."
                 )
                 subject = f"the token of the agent of cluster {cluster.handle} expires soon"
-                notice = notification(NotificationKind.TOKEN_EXPIRING, now, subject, text)
-                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await self._report_once(id, replace(notice, **location))
+                notices[cluster.id] = _about_cluster(cluster, kind, now, subject, text)
+        renewed = await self._report_new(_AGENT_TOKEN, notices, notified)
         async with self._context.store.write() as tx:
-            for id in notified - expiring.keys():
-                await tx[NotificationKeyStore].remove(id)
+            for id in renewed:
+                await tx[NotificationKeyStore].remove(_AGENT_TOKEN + id)
 
-    async def _report_cluster_back(self, key: str, now: datetime) -> None:
-        async with self._context.store.write() as tx:
-            await tx[NotificationKeyStore].remove(key)
-            cluster = await tx[ClusterStore].get(key.partition(":")[2])
-            if cluster is not None:
-                kind = NotificationKind.CLUSTER_BACK
-                notice = notification(kind, now, f"cluster {cluster.handle} is online again")
-                location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
-                await tx[NotificationStore].append([replace(notice, **location)])
+    async def _report_new(
+        self, prefix: str, notices: Mapping[str, Notification], notified: set[str]
+    ) -> set[str]:
+        """Reports states that were not notified before, by the ids of their resources.
 
-    async def _report_repository_fetched(self, key: str, now: datetime) -> None:
-        async with self._context.store.write() as tx:
-            await tx[NotificationKeyStore].remove(key)
-            repository = await tx[RepositoryStore].get(key.partition(":")[2])
-            if repository is not None:
-                kind = NotificationKind.REPOSITORY_MENDED
-                notice = notification(kind, now, f"repository {repository.url} is fetched again")
-                project = repository.project_id
-                await tx[NotificationStore].append([replace(notice, project_id=project)])
-
-    async def _report_once(self, id: str, notice: Notification) -> None:
-        """Reports a state once; does nothing if another replica already did."""
-        try:
-            async with self._context.store.write() as tx:
-                await tx[NotificationKeyStore].add(NotificationKey(id, notice.at))
-                await tx[NotificationStore].append([notice])
-        except Conflict:
-            return
+        Returns the ids of those that were notified, and ended.
+        """
+        for id, notice in notices.items():
+            if id not in notified:
+                # Conflict: another replica already reported it.
+                with suppress(Conflict):
+                    async with self._context.store.write() as tx:
+                        await tx[NotificationKeyStore].add(NotificationKey(prefix + id, notice.at))
+                        await tx[NotificationStore].append([notice])
+        return notified - notices.keys()
 
 
-async def _notified_keys(tx: Transaction, prefix: str) -> set[str]:
-    """Returns the ids of notified states that begin with a prefix."""
+async def _notified_ids(tx: Transaction, prefix: str) -> set[str]:
+    """Returns the ids of resources whose state was notified, by the prefix of their keys."""
     keys = await tx[NotificationKeyStore].all()
-    return {key.id for key in keys if key.id.startswith(prefix)}
+    return {key.id.removeprefix(prefix) for key in keys if key.id.startswith(prefix)}
+
+
+def _about_cluster(
+    cluster: Cluster, kind: NotificationKind, at: datetime, subject: str, text: str = ""
+) -> Notification:
+    location = {"cluster_id": cluster.id, "project_id": cluster.project_id}
+    return notification(kind, at, subject, text, **location)
 
 
 async def _load_related(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:

@@ -9,6 +9,7 @@ import structlog
 from controlplane.audit.model.chains import AuditKind
 from controlplane.audit.ports import AuditLog
 from controlplane.notifications.model.notification import (
+    LEASE,
     MAX_ATTEMPTS,
     Delivery,
     DeliveryState,
@@ -30,7 +31,6 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE = 32
 _AUDIT_ROWS = 200
-_LEASE = timedelta(seconds=60)
 _LAST_BATCH = timedelta(seconds=45)
 _PAUSE = timedelta(seconds=2)
 
@@ -101,7 +101,7 @@ class NotificationSender:
     async def _forward_to_sink(self, sink: Sink) -> None:
         """Forwards to one sink, unless another replica does."""
         now = self._context.clock.now()
-        lease = now + _LEASE
+        lease = now + LEASE
         async with self._context.store.write() as tx:
             leased = await tx[SinkStore].find_leased(sink.id, sink.due_at)
             if leased is None:

@@ -12,7 +12,7 @@ from controlplane.notifications.model.notification import (
     UNHEALTHY_STAGES,
     Delivery,
     DeliveryState,
-    kind_for_ledger_entry,
+    notification_for,
 )
 from controlplane.notifications.ports import DeliveryStore, NotificationStore
 from controlplane.notifications.store import tables as notifications_tables
@@ -98,7 +98,7 @@ class SqlLedger(LedgerWithDeployments, LedgerStore):
     async def append(self, entries: Iterable[LedgerEntry]) -> None:
         rows = list(entries)
         await super().append(rows)
-        notifications = [kind for row in rows if (kind := kind_for_ledger_entry(row)) is not None]
+        notifications = [found for row in rows if (found := notification_for(row)) is not None]
         await self._notifications.append(notifications)
 
 
@@ -111,24 +111,18 @@ class SqlDeliveries(SqlRows[Delivery], DeliveryStore):
     async def claim(self, now: datetime, limit: int) -> list[Delivery]:
         table = self._table.c
         due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
-        due_rows = await self._fetch(due.order_by(table.due_at).limit(limit))
-        return [
-            delivery
-            for delivery in [await self._claim_one(delivery, now) for delivery in due_rows]
-            if delivery
-        ]
+        claimed: list[Delivery] = []
+        for delivery in await self._fetch(due.order_by(table.due_at).limit(limit)):
+            columns = {"attempts": delivery.attempts + 1, "due_at": now + LEASE}
+            if await self.settle(delivery, **columns):
+                claimed.append(replace(delivery, **columns))
+        return claimed
 
     async def settle(self, delivery: Delivery, **columns: object) -> bool:
         table = self._table.c
         is_still_claimed = (table.id == delivery.id, table.attempts == delivery.attempts)
         statement = update(self._table).where(*is_still_claimed).values(**columns)
         return (await self._connection.execute(statement)).rowcount == 1
-
-    async def _claim_one(self, delivery: Delivery, now: datetime) -> Delivery | None:
-        columns = {"attempts": delivery.attempts + 1, "due_at": now + LEASE}
-        if not await self.settle(delivery, **columns):
-            return None
-        return await self.get(delivery.id)
 
 
 REPOSITORIES: Repositories = {

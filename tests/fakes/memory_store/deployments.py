@@ -10,7 +10,7 @@ from sqlalchemy import Table
 
 from controlplane.authorization import Visible
 from controlplane.clusters.store import clusters
-from controlplane.notifications.model.notification import kind_for_ledger_entry
+from controlplane.notifications.model.notification import notification_for
 from controlplane.notifications.ports import NotificationStore
 from controlplane.reports.model.dora import (
     Deployment,
@@ -61,7 +61,7 @@ class MemoryLedger(MemoryLog[LedgerEntry], LedgerStore):
                 self._restore(entry)
             if entry.stage is LedgerStage.REMOVED:
                 self._update(entry, lambda row: row["removed_at"] is None, _at("removed_at", entry))
-        news = [kind for entry in added if (kind := kind_for_ledger_entry(entry)) is not None]
+        news = [item for entry in added if (item := notification_for(entry)) is not None]
         await self._notifications.append(news)
 
     def _begin(self, entries: Sequence[LedgerEntry]) -> None:
