@@ -11,7 +11,7 @@ from controlplane.secrets.operations.secrets import add_version
 from controlplane.secrets.ports import ExternalSecrets, SecretStore
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import wake_agents
-from core.errors import Conflict, TowlineError
+from core.errors import Conflict, Invalid, TowlineError
 
 
 class SecretRefresher:
@@ -69,11 +69,13 @@ class SecretRefresher:
                 return
             after = replace(secret, problem=problem[:1000])
             if value is not None:
-                now = self._context.clock.now()
-                after, services = await add_version(
-                    self._context, tx, after, value, str(secret.source)[:320]
-                )
-                after = replace(after, refreshed_at=now)
+                source = str(secret.source)[:320]
+                try:
+                    after, services = await add_version(self._context, tx, after, value, source)
+                    after = replace(after, refreshed_at=self._context.clock.now())
+                except Invalid as error:
+                    # Too many versions, before anything was written.
+                    after = replace(after, problem=error.message)
             await tx[SecretStore].put(after)
         if (after.current, after.problem) != (secret.current, secret.problem):
             self._context.bus.publish(SECRET, before.id)

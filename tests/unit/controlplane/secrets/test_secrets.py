@@ -286,6 +286,30 @@ async def test_a_secret_has_at_most_100_versions_with_a_value(
     assert error.value.field == "value"
 
 
+async def test_a_source_whose_value_is_one_too_many_says_so(
+    world: MemoryOperations, secrets: Secrets
+) -> None:
+    """Services keep the last value until somebody revokes a version."""
+    secret = await secrets.save(ADMIN, "db", SecretChange(source=SOURCE))
+    await SecretRefresher(world.context, FakeSources(b"one")).refresh(secret.id)
+    await world.given(
+        *(SecretVersion(f"v{n}", secret.id, n, START, "", b"x") for n in range(2, MAX_VERSIONS + 1))
+    )
+    await world.clock.advance(secret.refresh_s)
+    await SecretRefresher(world.context, FakeSources(b"two")).refresh(secret.id)
+    (after,) = await world.rows(SecretStore)
+    assert after.problem == "value: 100 versions have a value: revoke some first"
+    assert (after.current, after.refreshed_at) == (1, START)
+    assert (SECRET, secret.id) in world.published
+    await secrets.revoke(ADMIN, secret.id, 2)
+    await world.clock.advance(secret.refresh_s)
+    async with world.store.write() as tx:
+        await tx[SecretStore].change(secret.id, newest=MAX_VERSIONS)
+    await SecretRefresher(world.context, FakeSources(b"two")).refresh(secret.id)
+    (after,) = await world.rows(SecretStore)
+    assert (after.problem, after.current) == ("", MAX_VERSIONS + 1)
+
+
 @pytest.mark.parametrize("sealed", [None, b"damaged"])
 async def test_a_lost_value_is_set_again(
     world: MemoryOperations, secrets: Secrets, sealed: bytes | None
