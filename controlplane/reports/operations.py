@@ -39,7 +39,7 @@ MAX_GROUPS = 50
 MAX_DEPLOYMENTS = 20_000
 _MAX_SERVICES = 5_000
 _BATCH = 2_000
-_SHA = re.compile(r"^[0-9a-f]{7,64}$")
+_SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class LedgerReports(ContextOperations):
     async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
         """The progress of a commit. NotFound: no service has or will get it."""
         require_member(actor)
-        if not _SHA.match(sha):
+        if not _SHA.fullmatch(sha):
             raise Invalid("must be a commit id, or at least its first 7 characters", field="sha")
         visible = actor.policy.visible(ResourceKind.SERVICE)
         async with self._context.store.read() as tx:

@@ -137,7 +137,12 @@ async def test_a_commit_is_followed_to_its_services(reports: LedgerReports) -> N
 
 @pytest.mark.parametrize(
     ("sha", "text"),
-    [("a" * 7, "ambiguous"), ("a" * 6, "at least its first 7"), ("main", "must be a commit id")],
+    [
+        ("a" * 7, "ambiguous"),
+        ("a" * 6, "at least its first 7"),
+        ("main", "must be a commit id"),
+        ("a" * 7 + "\n", "commit id"),
+    ],
 )
 async def test_an_unclear_commit_is_refused(reports: LedgerReports, sha: str, text: str) -> None:
     with pytest.raises(Invalid, match=text):
