@@ -334,7 +334,8 @@ async def _deployment_entry(
         return None
     if stored is not None and body.sequence <= stored.desired.generation:
         rows = await batch.tx[LedgerStore].deployments_of(service.id, body.sequence)
-        deployments = {(row.service_id, row.sequence) for row in (*rows, *_rendered_entries(batch))}
+        rows += [entry for entry in batch.ledger if entry.stage is LedgerStage.RENDERED]
+        deployments = {(row.service_id, row.sequence) for row in rows}
         if (service.id, body.sequence) in deployments:
             return None
     detail: dict[str, object] = {"late": True} if _is_late(stored, body, at) else {}
@@ -346,10 +347,6 @@ async def _deployment_entry(
     ).without_revision()
     sha, digest = body.commit or None, body.digest
     return replace(entry, sequence=body.sequence, sha=sha, digest=digest, detail=detail)
-
-
-def _rendered_entries(batch: ReportBatch) -> list[LedgerEntry]:
-    return [entry for entry in batch.ledger if entry.stage is LedgerStage.RENDERED]
 
 
 def status_entry(service: Service, body: SyncStatus, at: datetime) -> LedgerEntry:

@@ -1,14 +1,14 @@
 """Assigns agents' tunnels to replicas of the control plane, with epochs."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 
 from controlplane.agents.model.replicas import Replica
 from controlplane.agents.ports import ReplicaStore, TunnelStore
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.context import TUNNEL, StoreContext
-from controlplane.platform.parts import Columns
+from controlplane.platform.parts import column_values
 from controlplane.platform.ports import Transaction
 from core.errors import Conflict, LimitExceeded, TowlineError
 from core.identity import ClusterId
@@ -127,7 +127,7 @@ async def _write_claims(
     Conflict: another replica claimed a new agent meanwhile.
     """
     await tx[TunnelStore].change_each(
-        {id: _tunnel_columns(tunnel) for id, tunnel in claimed.items() if id in stored}
+        {id: column_values(tunnel) for id, tunnel in claimed.items() if id in stored}
     )
     try:
         for id, tunnel in sorted(claimed.items()):
@@ -135,9 +135,3 @@ async def _write_claims(
                 await tx[TunnelStore].add(tunnel)
     except Conflict as error:
         raise Conflict("two replicas claimed a new agent at the same time: try again") from error
-
-
-def _tunnel_columns(tunnel: Tunnel) -> Columns:
-    return {
-        field.name: getattr(tunnel, field.name) for field in fields(tunnel) if field.name != "id"
-    }

@@ -149,7 +149,7 @@ class ClusterSourceReconciler:
         await self._update_members(run)
         if run.source.settings.inventory is InventoryKind.CLUSTER_API:
             has_more |= await self._deliveries.deliver(run)
-        problems += _member_problems(run.members.values())
+        problems += [f"{row.title}: {row.message}" for row in run.members.values() if row.message]
         if problems:
             suffix = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             message = problems[0][:_MAX_MESSAGE] + suffix
@@ -361,7 +361,3 @@ def _new_member(id: str, run: SourceRun, item: InventoryObject) -> ClusterSource
 def _is_registered(row: ClusterSourceMember, clusters: Mapping[str, Cluster]) -> bool:
     cluster = clusters.get(row.cluster_id or "")
     return cluster is not None and cluster.ending_at is None
-
-
-def _member_problems(rows: Iterable[ClusterSourceMember]) -> list[str]:
-    return [f"{row.title}: {row.message}" for row in rows if row.message]

@@ -232,7 +232,14 @@ class BootstrapTokens:
         """
         now, clusters = self._context.clock.now(), tx[ClusterStore]
         if adopted is not None:
-            return await _adopt(tx, adopted, token, request, now)
+            joined = replace(
+                adopted,
+                kubernetes_uid=request.kubernetes_uid,
+                bootstrap_token_id=token.id,
+                updated_at=now,
+            )
+            await clusters.put(joined)
+            return joined
         handle = _requested_handle(request)
         if await clusters.by_handle(handle) is not None:
             digits = _uid_digits(request)
@@ -335,17 +342,6 @@ async def _bound_cluster(tx: Transaction, token: BootstrapToken) -> Cluster:
             "already"
         )
     return cluster
-
-
-async def _adopt(
-    tx: Transaction, cluster: Cluster, token: BootstrapToken, request: JoinRequest, now: datetime
-) -> Cluster:
-    """Gives a registered cluster to the agent of a token."""
-    adopted = replace(
-        cluster, kubernetes_uid=request.kubernetes_uid, bootstrap_token_id=token.id, updated_at=now
-    )
-    await tx[ClusterStore].put(adopted)
-    return adopted
 
 
 def _is_adoptable(cluster: Cluster, token: BootstrapToken) -> bool:

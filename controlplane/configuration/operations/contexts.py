@@ -124,7 +124,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
                     await _check_may_reveal(tx, after)
                 await tx[ContextStore].put(after)
             check_references(self._context.sealer, after)
-            differs = _is_changed(before, after)
+            differs = bool(before) and _rendered_content(before) != _rendered_content(after)
             users = await self._notify_users(tx, actor, after) if differs else []
             tx.audit(name, after.id)
             if await self._replace_overrides(tx, after, change.overrides) or differs:
@@ -411,12 +411,6 @@ async def _mark_users_for_render(tx: Change, context_id: str) -> None:
         await tx[ServiceStore].mark_for_render(service.id)
         if service.repository_id:
             tx.publish(RENDER_SERVICES, f"{service.repository_id}/")
-
-
-def _is_changed(before: ServiceContext | None, after: ServiceContext) -> bool:
-    if before is None:
-        return False
-    return _rendered_content(before) != _rendered_content(after)
 
 
 def _rendered_content(context: ServiceContext) -> tuple[object, ...]:
