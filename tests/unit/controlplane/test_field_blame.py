@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,39 @@ def test_a_field_is_found_in_another_state_whatever_its_place_in_a_list() -> Non
     earlier = {"spec": {"containers": [{"name": "web", "image": "w:1"}]}}
     assert value_at(earlier, image.steps) == b'"w:1"'
     assert value_at({"spec": {"containers": []}}, image.steps) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "ours"),
+    [({}, True), ({"subresource": "status"}, False), ({"manager": "kubectl"}, False)],
+)
+def test_only_fields_that_the_agent_applied_are_ours(more: dict[str, str], ours: bool) -> None:
+    fields = managed_fields([APPLIED | more], LIVE)
+    assert {field.is_ours for field in fields} == {ours}
+
+
+def test_an_item_of_a_list_has_all_the_fields_of_its_key() -> None:
+    ports = [{"port": 80, "protocol": "UDP"}, {"port": 80, "protocol": "TCP"}]
+    key = 'k:{"port":80,"protocol":"TCP"}'
+    noted = {"fieldsV1": {"f:ports": {key: {"f:port": {}}, 'k:{"port":1}': {"f:port": {}}}}}
+    assert [field.pointer for field in managed_fields([noted], {"ports": ports})] == [
+        "/ports/1/port"
+    ]
+
+
+def test_texts_of_any_length_and_depth_are_cut() -> None:
+    names = ["x" * 400, "y" * 400, "z" * 400]
+    deep: dict[str, Any] = {}
+    live: Any = "end"
+    for _ in range(45):
+        deep, live = {"f:a": deep}, {"a": live}
+    noted = {
+        "manager": names[0], "operation": names[1], "subresource": names[2],
+        "fieldsV1": {"f:text": {}, **deep},
+    }  # fmt: skip
+    (field,) = managed_fields([noted], {"text": "t" * 600, **live})
+    assert (len(field.manager), len(field.operation), len(field.subresource)) == (253, 16, 63)
+    assert (field.pointer, field.value) == ("/text", '"' + "t" * 499)
 
 
 @given(st.lists(JSON | st.fixed_dictionaries({"fieldsV1": JSON, "time": JSON}), max_size=4), JSON)

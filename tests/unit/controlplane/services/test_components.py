@@ -155,6 +155,18 @@ def event(uid: str, reason: str) -> dict[str, Any]:
     return {"involvedObject": {"uid": uid}, "reason": reason}
 
 
+async def test_objects_without_uid_or_namespace_have_no_events(
+    world: MemoryOperations, operations: ComponentOperations, live: FakeLive
+) -> None:
+    """A query of no namespace would be one of the namespace `default`."""
+    await add(world, replace(DEPLOYMENT, id="role", namespace="", kind="ClusterRole", uid="uc"))
+    items = [event("", "Stray"), event("ud", "Created")]
+    live.answers["/api/v1/namespaces/shop/events"] = {"items": items}
+    found = await operations.service_events(VIEWER, WEB.id)
+    assert [one.reason for one in found] == ["Created"]
+    assert len(live.asked) == 1
+
+
 async def test_events_of_a_service_are_read_in_at_most_five_namespaces(
     world: MemoryOperations, operations: ComponentOperations, live: FakeLive
 ) -> None:
@@ -198,6 +210,36 @@ async def test_objects_are_related_by_their_manifests(
     )
     found = await operations.relations(VIEWER, "shop")
     assert found == [ObjectRelation("sd", "sc", ReferenceKind.CONFIGURATION)]
+
+
+async def test_references_of_absent_and_cluster_scoped_objects(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    """A component without namespace is that of a manifest without one; absent objects have none."""
+    account = {"kind": "ServiceAccount", "name": "web"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reads"},
+        "roleRef": {"kind": "ClusterRole", "name": "reader"},
+        "subjects": [account],
+    }
+    gone = {**binding, "metadata": {"name": "gone"}}
+    bundle = make_bundle([binding, gone])
+    world.manifests.bundles[bundle.digest] = bundle
+    shop = replace(WEB, id="shop", name="shop", namespace="shop").changed(digest=bundle.digest)
+    await world.given(shop, replace(shop, id="mirror", name="mirror", mirrored=True))
+    scoped = replace(
+        DEPLOYMENT, id="b", service_id="shop", group="rbac.authorization.k8s.io",
+        kind="ClusterRoleBinding", namespace="", name="reads",
+    )  # fmt: skip
+    user = replace(DEPLOYMENT, id="a", service_id="shop", group="", **account)
+    copies = [replace(row, id=f"m{row.id}", service_id="mirror") for row in (scoped, user)]
+    await add(world, scoped, user, *copies)
+    assert await operations.relations(VIEWER, "shop") == [
+        ObjectRelation("b", "a", ReferenceKind.PERMISSION)
+    ]
+    assert await operations.relations(VIEWER, "mirror") == []
 
 
 async def test_relations_need_a_rendered_service_and_the_right_to_read_it(

@@ -96,6 +96,13 @@ async def test_a_service_waits_until_its_dependencies_are_healthy(
         assert (await waiting_services(tx, [service]) == set()) is ready
 
 
+async def test_a_service_waits_for_each_of_its_dependencies(world: MemoryOperations) -> None:
+    both = WEB.changed(dependencies=("cache", "db"))
+    await world.given(both, healthy("cache"), healthy("db", generation=1))
+    async with world.store.read() as tx:
+        assert await waiting_services(tx, [both]) == {both.id}
+
+
 async def test_waiting_services_of_a_cluster_are_woken(world: MemoryOperations) -> None:
     await world.given(
         WEB.changed(waiting=True),

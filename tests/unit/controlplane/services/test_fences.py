@@ -28,6 +28,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.bridges import SERVICE_PARTS
+from controlplane.clusters.model.cluster import Cluster
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.generators.model.global_service import GlobalService
 from controlplane.generators.model.plan import TargetPlan
@@ -730,3 +731,28 @@ async def test_the_use_of_a_fence_names_services_rules_and_refusals(
         with pytest.raises(NotFound) as refused:
             await FenceUses(world.context).of_project(actor, id)
         assert refused.value.kind == ResourceKind.PROJECT
+
+
+async def test_the_use_of_a_fence_counts_all_services_and_names_a_hundred(
+    world: MemoryOperations,
+) -> None:
+    def service(name: str, namespace: str, cluster: Cluster = PROD, **columns: Any) -> Service:
+        own = {"project_id": "shop", "repository_id": REPOSITORY.id, "namespace": namespace}
+        placed = make_service(name, cluster, **own)
+        return placed.changed(folder="apps/web", ref="main", **columns)
+
+    numbers = range(104, -1, -1)
+    chart = {"url": "https://charts.example.org/redis", "chart": "redis"}
+    await world.given(
+        *(service(f"a{number:03}", "shop") for number in numbers),
+        *(service(f"b{number:03}", "bank") for number in numbers),
+        service("c", "shop-c", DEV, helm=chart),
+    )
+    use = await FenceUses(world.context).of_project(ADMIN, "shop")
+    git, charts = use.sources
+    assert (git.count, len(git.services), git.services[0]) == (211, 100, "dev/c")
+    assert charts.services == ("dev/c",)
+    prod, dev = use.destinations
+    assert (prod.count, prod.services) == (105, tuple(f"prod/a{n:03}" for n in range(100)))
+    assert (dev.services, dev.note) == (("dev/c",), "namespaces shop-*; as the agent itself")
+    assert [refusal.service for refusal in use.refusals] == [f"prod/b{n:03}" for n in range(100)]

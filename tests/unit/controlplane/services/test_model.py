@@ -15,12 +15,15 @@ from controlplane.services.model.templates import (
     OverrideDelta,
     ServiceTemplate,
     TemplateOverride,
+    apply_override,
     override_delta,
 )
 from controlplane.services.model.verification import Quarantine
 from core.identity import ClusterId, RepositoryId, ServiceId
+from core.spec.image_signatures import SignatureRules
 from core.spec.objects import ObjectRef
 from core.spec.source import SourceFolder
+from core.spec.source_signatures import SignatureRule
 from core.spec.status import Phase, Problem
 from core.spec.sync import Removal
 from core.spec.verification import Verification
@@ -154,9 +157,12 @@ def test_the_verification_of_a_stage_takes_precedence() -> None:
 def test_a_service_renders_its_folder_with_its_sources() -> None:
     source = SourceFolder(RepositoryId("other"), "b" * 40, "x", "y")
     service = make_service(
-        "web", DEV, repository_id="fleet", folder="apps", rendered_by="dev", helm={"release": "r"}
-    )
-    request = service.render_request("a" * 40, {"a": 1}, (source,))
+        "web", DEV, repository_id="fleet", folder="apps", rendered_by="dev", helm={"release": "r"},
+        renderer="helm", templated=True,
+    )  # fmt: skip
+    rules = SignatureRules(sources=(SignatureRule("https://git.example.org/*"),))
+    request = service.render_request("a" * 40, {"a": 1}, (source,), rules)
+    assert (request.renderer, request.templated, request.signatures) == ("helm", True, rules)
     assert (request.repository_id, request.commit, request.folder) == ("fleet", "a" * 40, "apps")
     assert (request.sources, request.by, request.parameters) == ((source,), "dev", {"a": 1})
     assert request.helm is not None and request.helm.release == "r"
@@ -256,6 +262,13 @@ def test_a_render_state_names_its_ref_and_paths() -> None:
     assert list(replace(RENDERED, reads={}).paths) == ["apps"]
 
 
+def test_a_rolled_back_service_follows_its_ref_as_well() -> None:
+    """The ref shows how many commits the rollback keeps from it."""
+    assert RENDERED.refs == {"main"}
+    assert PINNED.refs == {"a" * 40, "main"}
+    assert replace(PINNED, promoted=True).refs == {"a" * 40}
+
+
 def test_a_template_is_the_settings_of_a_service() -> None:
     template = ServiceTemplate.of(HEALTHY.changed(configuration={"a": "1"}, protect=True))
     columns = template.columns()
@@ -283,6 +296,39 @@ def test_an_override_lists_only_real_differences() -> None:
     }
     assert override_delta(template, None) == ()
     assert TemplateOverride().empty and not override.empty
+
+
+@pytest.mark.parametrize(
+    ("override", "renderer"),
+    [
+        (TemplateOverride(ref="v1"), "auto"),
+        (TemplateOverride(kustomize_path="overlays/eu"), "kustomize"),
+        (TemplateOverride(helm={"release": "eu"}), "helm"),
+    ],
+)
+def test_an_override_of_a_renderer_selects_it(override: TemplateOverride, renderer: str) -> None:
+    assert apply_override(ServiceTemplate(), override).spec.renderer == renderer
+
+
+def test_a_mirrored_service_has_the_id_that_its_agent_gave_it() -> None:
+    assert HEALTHY.id_at_agent == HEALTHY.id
+    assert replace(HEALTHY, reported_id="own").id_at_agent == "own"
+
+
+def test_only_a_phase_that_waits_needs_a_confirmation() -> None:
+    """The objects of an older report stay until the agent reports others."""
+    objects = (ObjectRef("", "v1", "Secret", "shop", "s"),)
+    waiting = HEALTHY.changed(awaiting=objects, phase=Phase.AWAITING)
+    assert [problem.source for problem in waiting.errors] == ["deletion"]
+    assert waiting.changed(phase=Phase.APPLIED).errors == ()
+
+
+def test_digests_are_shortened_for_people() -> None:
+    digest = f"sha256:{'0123456789' * 6}"
+    text = str(replace(BAD, digest=digest, instead=digest))
+    assert (
+        text == "sha256:012345678901 is known to be bad: crashes; it stays at sha256:012345678901"
+    )
 
 
 def test_managed_fields_are_limited() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.services.model.references import references
+from core.spec.objects import ObjectRef
 
 LABELS = {"app": "web"}
 
@@ -111,6 +112,43 @@ def test_a_binding_grants_a_role_to_service_accounts() -> None:
         "RoleBinding b PERMISSION Role reader",
         "RoleBinding b PERMISSION ServiceAccount web",
     ]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        made("example.org/v1", "HTTPRoute", "x", spec={"rules": [{"backendRefs": [LABELS]}]}),
+        made(
+            "gateway.networking.k8s.io/v1", "Gateway", "x",
+            spec={"rules": [{"backendRefs": [{"name": "web"}]}]},
+        ),
+        made("example.org/v1", "Route", "x", spec={"rules": [{"backendRefs": [{"name": "web"}]}]}),
+        made("example.org/v1", "Edge", "x", spec={"tls": [{"secretName": "cert"}]}),
+        made("example.org/v1", "Policy", "x", spec={"podSelector": {"matchLabels": LABELS}}),
+        made("example.org/v1", "RoleBinding", "x", roleRef={"kind": "Role", "name": "reader"}),
+        made(
+            "rbac.authorization.k8s.io/v1", "Role", "x",
+            roleRef={"kind": "Role", "name": "reader"},
+        ),
+        made(
+            "example.org/v1", "Rollout", "x",
+            spec={"template": {"spec": {"serviceAccountName": "web"}}},
+        ),
+        made("networking.k8s.io/v1", "Ingress", "x", spec={"rules": ["web"], "tls": [1]}),
+    ],
+    ids=lambda manifest: manifest["kind"],
+)  # fmt: skip
+def test_other_kinds_with_the_same_fields_refer_to_nothing(manifest: dict[str, Any]) -> None:
+    assert named(manifest, workload()) == []
+
+
+def test_references_stay_in_the_namespace_of_their_object() -> None:
+    """An autoscaler without a version scales a workload of the group `apps`."""
+    scaler = made("autoscaling/v2", "HorizontalPodAutoscaler", "h")
+    scaler["metadata"]["namespace"] = "other"
+    scaler["spec"] = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+    targets = [edge.target for edge in references([scaler], "shop") if edge.target.name]
+    assert targets == [ObjectRef("apps", "", "Deployment", "other", "web")]
 
 
 @pytest.mark.parametrize("spec", [None, 1, "x", [], {"rules": 1, "template": [], "selector": "x"}])
