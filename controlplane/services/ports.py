@@ -101,6 +101,10 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def with_names(self, clusters: Ids, names: Ids) -> list[Service]:
         return await self.select(cluster_id=clusters, name=names)
 
+    async def with_names_and_deleted(self, clusters: Ids, names: Ids) -> list[Service]:
+        """Returns services with these names, also deleted ones: they keep the name meanwhile."""
+        return await self.select(cluster_id=clusters, name=names, deleted_at=ANY)
+
     async def with_digests(self, clusters: Ids, digests: Ids) -> list[Service]:
         """Returns services with digests that their agent did not report, as for mirrored ones."""
         return await self.select(cluster_id=clusters, digest=digests, mirrored=False)

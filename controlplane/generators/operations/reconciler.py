@@ -20,6 +20,8 @@ from controlplane.generators.model.definitions import MAX_DELETIONS, LeavePolicy
 from controlplane.generators.model.plan import (
     ExistingServices,
     GeneratedService,
+    GeneratorEvaluation,
+    Place,
     TargetPlan,
     changed_columns,
     plan_changes,
@@ -64,6 +66,7 @@ MAX_CHANGES_PER_TRANSACTION = 50
 
 _STATUS_INTERVAL = timedelta(minutes=5)
 _MAX_PROBLEM = 1000
+_CLUSTERS_PER_READ = 200
 _APPLY_OPTIONS = frozenset({"dry_run", "options", "verification"})
 _NOT_RENDERED = _APPLY_OPTIONS | {"protect", "version", "docs_path", "digest", "dependencies"}
 
@@ -113,19 +116,11 @@ class GeneratorReconciler:
         async with self._context.store.read() as tx:
             evaluation = await without_deleted_secrets(tx, evaluation)
             owned = await tx[ServiceStore].of_owner(definition.id)
-            cluster_ids = {generated.cluster_id for generated in evaluation.services}
-            present: list[Service] = []
-            for batch in _batches(sorted(cluster_ids), 200):
-                present += await tx[ServiceStore].of_clusters_with_deleted(batch)
             frozen = frozenset(await frozen_clusters(tx))
             uses = await secrets_of_services(tx, owned)
             project = await find_project(tx, definition.services_project_id)
             room = await room_for_services(tx, project)
-            occupied = {
-                (service.cluster_id, service.name)
-                for service in present
-                if service.owner_id != definition.id or service.deleted_at is not None
-            }
+            occupied = await _occupied_places(tx, definition, evaluation)
         limit = (
             MAX_DELETIONS if definition.ending_at else max(definition.budget, definition.confirmed)
         )
@@ -327,6 +322,24 @@ class GeneratorReconciler:
         wake_agents(self._context, services)
         for repository in {service.repository_id for service in services if service.repository_id}:
             self._context.bus.publish(RENDER_SERVICES, f"{repository}/")
+
+
+async def _occupied_places(
+    tx: Transaction, definition: AnyGenerator, evaluation: GeneratorEvaluation
+) -> set[Place]:
+    """Places of generated services that other services, or deleted ones, have."""
+    names_by_cluster: dict[str, set[str]] = {}
+    for generated in evaluation.services:
+        names_by_cluster.setdefault(generated.cluster_id, set()).add(generated.template.name)
+    present: list[Service] = []
+    for clusters in _batches(sorted(names_by_cluster), _CLUSTERS_PER_READ):
+        names = set().union(*(names_by_cluster[cluster] for cluster in clusters))
+        present += await tx[ServiceStore].with_names_and_deleted(clusters, names)
+    return {
+        (service.cluster_id, service.name)
+        for service in present
+        if service.owner_id != definition.id or service.deleted_at is not None
+    }
 
 
 def generator_key(kind: OwnerKind, id: str) -> str:
