@@ -24,9 +24,7 @@ from typing import Annotated, BinaryIO, cast
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from controlplane.audit.operations.audit_log import check_chains
-from controlplane.foundation import open_engine
 from controlplane.platform.store.transaction import SqlStore
-from controlplane.settings import ControlPlaneSettings
 from controlplane.store.archive import Progress, dump, load
 from controlplane.store.repositories import REPOSITORIES
 from core import __version__
@@ -34,6 +32,7 @@ from core.age import AgeIdentity, encrypt, encrypt_stream, open_stream
 from core.errors import Conflict, Invalid
 from core.runtime.atomic_files import OWNER_ONLY
 from core.runtime.clock import Clock, SystemClock
+from towline.installation.store import opened_engine
 from towline.serve.bootstrap import restrict_permissions
 from towline.settings import ServeSettings
 
@@ -176,22 +175,16 @@ class _HashingReader:
 async def _dump_store(
     settings: ServeSettings, file: BinaryIO, progress: Progress
 ) -> tuple[str, int]:
-    engine = open_engine(_store_settings(settings))
-    try:
+    async with opened_engine(settings) as engine:
         return await dump(engine, file, progress)
-    finally:
-        await engine.dispose()
 
 
 async def _fill_store(
     settings: ServeSettings, schema: str, lines: BinaryIO, progress: Progress
 ) -> tuple[int, tuple[str, ...]]:
-    engine = open_engine(_store_settings(settings))
-    try:
+    async with opened_engine(settings) as engine:
         await load(engine, schema, lines, progress)
         rows, broken = await check_chains(SqlStore(engine, REPOSITORIES))
-    finally:
-        await engine.dispose()
     return rows, tuple(str(defect) for defect in broken)
 
 
@@ -299,7 +292,3 @@ def _digest(file: BinaryIO) -> str:
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
     return digest.hexdigest()
-
-
-def _store_settings(settings: ServeSettings) -> ControlPlaneSettings:
-    return ControlPlaneSettings(data_dir=settings.data, database=settings.database)

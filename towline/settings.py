@@ -36,7 +36,7 @@ from core.host_names import hostname, is_below
 from core.json_object import JsonMapping, JsonObject, JsonValue
 from core.rpc.implementations import GrpcImplementation
 from core.trusted_proxies import TrustedProxies
-from gitcache.settings import GitSettings
+from gitcache.settings import GitCacheSettings, GitSettings
 from proxy.settings import ProxySettings
 from towline.input_files import read_text
 
@@ -191,6 +191,11 @@ class ServeSettings(_SettingsGroup):
     def _absolute_path(cls, data: Path) -> Path:
         # git runs in other working directories, where a relative path would be wrong.
         return data.expanduser().absolute()
+
+
+def git_settings(settings: ServeSettings) -> GitCacheSettings:
+    """Settings of the git cache, with its folder in the data directory."""
+    return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
 
 
 def load(

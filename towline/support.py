@@ -18,16 +18,15 @@ from pydantic import SecretStr
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from controlplane.foundation import open_engine
 from controlplane.platform.store.schema import metadata as tables
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.reports.ports import MetricsSnapshotStore
-from controlplane.settings import ControlPlaneSettings
 from controlplane.store.repositories import REPOSITORIES
 from core import __version__
 from core.errors import Conflict, TowlineError
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.logs import redact
+from towline.installation.store import is_missing, opened_engine
 from towline.installation.tasks import run_checks
 from towline.settings import ServeSettings
 
@@ -127,22 +126,19 @@ def _secret_values(value: object) -> Iterator[str]:
 
 async def _count_rows(settings: ServeSettings, clock: Clock) -> dict[str, object]:
     """Counts objects and the rows of each table; on failure, returns the problem."""
-    if settings.database is None and not (settings.data / "towline.db").exists():
+    if is_missing(settings):
         return {"problem": "no store yet"}
-    plane = ControlPlaneSettings(data_dir=settings.data, database=settings.database)
-    store = SqlStore(engine := open_engine(plane), REPOSITORIES)
-    try:
-        async with store.read() as tx:
-            snapshot = await tx[MetricsSnapshotStore].take(clock.now())
-        async with engine.connect() as connection:
-            rows = {
-                name: await connection.scalar(select(func.count()).select_from(table))
-                for name, table in tables.tables.items()
-            }
-    except (TowlineError, SQLAlchemyError) as error:
-        return {"problem": f"{type(error).__name__}: cannot read the store"}
-    finally:
-        await store.close()
+    async with opened_engine(settings) as engine:
+        try:
+            async with SqlStore(engine, REPOSITORIES).read() as tx:
+                snapshot = await tx[MetricsSnapshotStore].take(clock.now())
+            async with engine.connect() as connection:
+                rows = {
+                    name: await connection.scalar(select(func.count()).select_from(table))
+                    for name, table in tables.tables.items()
+                }
+        except (TowlineError, SQLAlchemyError) as error:
+            return {"problem": f"{type(error).__name__}: cannot read the store"}
     return {"snapshot": asdict(snapshot), "rows": rows}
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class CheckHealth(StrEnum):
@@ -12,9 +13,16 @@ class CheckHealth(StrEnum):
     FAILED = "failed"
 
 
+class Finding(NamedTuple):
+    """Result of one check; `text` says what to do."""
+
+    health: CheckHealth
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check of `admin doctor`; `text` says what to do."""
+    """Result of one check of `admin doctor`, with the name of the check."""
 
     check: str
     health: CheckHealth

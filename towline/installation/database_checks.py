@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.platform.store.engine import READ_ONLY
 from core.runtime.clock import Clock
-from towline.installation.check_result import CheckHealth, CheckResult
+from towline.installation.check_result import CheckHealth, CheckResult, Finding
 
 _MIN_FREE_BYTES = 1 << 30
 _CONNECTIONS_OF_REPLICA = 20
@@ -31,7 +31,7 @@ _CONNECTIONS = """SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_ty
 'client backend'), current_setting('max_connections')::int
 - current_setting('superuser_reserved_connections')::int"""
 
-_Check = Callable[[AsyncConnection], Awaitable[CheckResult]]
+_Check = Callable[[AsyncConnection], Awaitable[Finding]]
 
 
 async def check_database(engine: AsyncEngine, data: Path, clock: Clock) -> list[CheckResult]:
@@ -53,44 +53,44 @@ async def _run(engine: AsyncEngine, name: str, check: _Check) -> CheckResult:
             if check is not _check_writes:
                 options: Mapping[str, object] = READ_ONLY[engine.dialect.name]
                 connection = await connection.execution_options(**options)
-            return await check(connection)
+            return CheckResult(name, *await check(connection))
     except (OSError, SQLAlchemyError) as error:
         return CheckResult(name, CheckHealth.FAILED, _reason(error))
 
 
-async def _check_server(connection: AsyncConnection) -> CheckResult:
+async def _check_server(connection: AsyncConnection) -> Finding:
     name = connection.dialect.name
     version = (await connection.execute(text(_VERSION[name]))).scalar_one()
-    return CheckResult("server", CheckHealth.OK, f"{_NAMES[name]} {version}")
+    return Finding(CheckHealth.OK, f"{_NAMES[name]} {version}")
 
 
-async def _check_writes(connection: AsyncConnection) -> CheckResult:
+async def _check_writes(connection: AsyncConnection) -> Finding:
     """Creates a table, as migrations do, and a row; then undoes both."""
     try:
         await connection.execute(text(_PROBE))
         await connection.execute(text("INSERT INTO towline_doctor VALUES (1)"))
     except DBAPIError as error:
         advice = "check the disk, the permissions of the user, and that it is no read-only replica"
-        return CheckResult("writes", CheckHealth.FAILED, f"{_reason(error)}: {advice}")
+        return Finding(CheckHealth.FAILED, f"{_reason(error)}: {advice}")
     finally:
         await connection.rollback()
-    return CheckResult("writes", CheckHealth.OK, "tables and rows can be written")
+    return Finding(CheckHealth.OK, "tables and rows can be written")
 
 
-async def _check_room(connection: AsyncConnection, data: Path) -> CheckResult:
+async def _check_room(connection: AsyncConnection, data: Path) -> Finding:
     return judge_room(await _size(connection), shutil.disk_usage(data).free, data)
 
 
-async def _check_size(connection: AsyncConnection) -> CheckResult:
-    return CheckResult("size", CheckHealth.OK, _gib(await _size(connection)))
+async def _check_size(connection: AsyncConnection) -> Finding:
+    return Finding(CheckHealth.OK, _gib(await _size(connection)))
 
 
-async def _check_connections(connection: AsyncConnection) -> CheckResult:
+async def _check_connections(connection: AsyncConnection) -> Finding:
     used, limit = (await connection.execute(text(_CONNECTIONS))).one()
     return judge_connections(used, limit)
 
 
-async def _check_clock(connection: AsyncConnection, clock: Clock) -> CheckResult:
+async def _check_clock(connection: AsyncConnection, clock: Clock) -> Finding:
     """Compares the clocks in the middle of a request, so that a slow network is no skew."""
     before = clock.now()
     server: datetime = (await connection.execute(text(_NOW))).scalar_one()
@@ -98,31 +98,31 @@ async def _check_clock(connection: AsyncConnection, clock: Clock) -> CheckResult
     return judge_skew(abs(server - (before + half)) - half)
 
 
-def judge_room(size: int, free: int, data: Path) -> CheckResult:
+def judge_room(size: int, free: int, data: Path) -> Finding:
     """Judges the free bytes beside SQLite, whose migrations and compactions write a second file."""
     needed = max(_MIN_FREE_BYTES, size)
     message = f"{_gib(size)} in towline.db, {_gib(free)} free in {data}"
     if free >= needed:
-        return CheckResult("room", CheckHealth.OK, message)
-    return CheckResult("room", CheckHealth.FAILED, f"{message}: {_gib(needed)} must be free")
+        return Finding(CheckHealth.OK, message)
+    return Finding(CheckHealth.FAILED, f"{message}: {_gib(needed)} must be free")
 
 
-def judge_connections(used: int, limit: int) -> CheckResult:
+def judge_connections(used: int, limit: int) -> Finding:
     """Judges whether another replica finds enough connections."""
     message = f"{used} of {limit} connections are used"
     if limit - used >= _CONNECTIONS_OF_REPLICA:
-        return CheckResult("connections", CheckHealth.OK, message)
+        return Finding(CheckHealth.OK, message)
     advice = f"a replica needs up to {_CONNECTIONS_OF_REPLICA}: raise max_connections"
-    return CheckResult("connections", CheckHealth.WARNING, f"{message}; {advice}")
+    return Finding(CheckHealth.WARNING, f"{message}; {advice}")
 
 
-def judge_skew(skew: timedelta) -> CheckResult:
+def judge_skew(skew: timedelta) -> Finding:
     """Judges the difference between the clocks, which is at least this long."""
     message = f"the clock of the database differs by {max(0.0, skew.total_seconds()):.1f} s"
     if skew <= _MAX_SKEW:
-        return CheckResult("clock", CheckHealth.OK, message)
+        return Finding(CheckHealth.OK, message)
     advice = "synchronize the clocks of both machines with NTP"
-    return CheckResult("clock", CheckHealth.WARNING, f"{message}: {advice}")
+    return Finding(CheckHealth.WARNING, f"{message}: {advice}")
 
 
 async def _size(connection: AsyncConnection) -> int:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from stat import S_IMODE
 
@@ -16,19 +17,18 @@ from controlplane.access.operations.users import Users
 from controlplane.access.ports import ProjectStore
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.authorization import SYSTEM
-from controlplane.foundation import lay_foundation, open_engine
+from controlplane.foundation import lay_foundation
 from controlplane.platform.store.transaction import SqlStore
-from controlplane.settings import ControlPlaneSettings
 from controlplane.store.migrate import inspect, migrate, revisions
 from controlplane.store.repositories import REPOSITORIES
 from core.errors import TowlineError
 from core.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
-from gitcache.settings import GitCacheSettings
 from towline.certificate_authority import certificate_expiry
-from towline.installation.check_result import CheckHealth, CheckResult
+from towline.installation.check_result import CheckHealth, CheckResult, Finding
 from towline.installation.database_checks import check_database
-from towline.settings import ServeSettings
+from towline.installation.store import is_missing, opened_engine, store_settings
+from towline.settings import ServeSettings, git_settings
 
 _MIN_FREE_BYTES = 1 << 30
 _RENEWAL_PERIOD = timedelta(days=30)
@@ -48,7 +48,7 @@ def create_token(settings: ServeSettings, email: str, name: str) -> str:
 
 def signing_key(settings: ServeSettings) -> str:
     """Public key (PEM) that verifies rendered manifests; creates the key pair if needed."""
-    return gitcache.load_signer(_git_settings(settings), SystemClock()).identity.pem
+    return gitcache.load_signer(git_settings(settings), SystemClock()).identity.pem
 
 
 def rotate_signing_key(settings: ServeSettings) -> tuple[str, str, Path]:
@@ -56,20 +56,20 @@ def rotate_signing_key(settings: ServeSettings) -> tuple[str, str, Path]:
 
     Raises Invalid if the key is in no file of its own, Conflict after a rotation that failed.
     """
-    file = gitcache.signing_key_file(_git_settings(settings))
+    file = gitcache.signing_key_file(git_settings(settings))
     old, new = file.rotate()
     return old.key_id, new.key_id, file.rotations_path
 
 
 def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:
     """Runs all checks of an installation; changes nothing."""
-    checks: tuple[tuple[str, Callable[[], CheckResult]], ...] = (
+    checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("data", lambda: _check_folder(settings.data)),
         ("disk", lambda: _check_disk(settings.data)),
         ("secrets", lambda: _check_private_files(settings.data)),
-        ("store", lambda: _check_database(settings)),
-        ("audit", lambda: _check_with_store(settings, "audit", _check_chains)),
-        ("fences", lambda: _check_with_store(settings, "fences", _check_fences)),
+        ("store", lambda: _check_store(settings, _check_schema)),
+        ("audit", lambda: _check_store(settings, partial(_check_rows, _check_chains))),
+        ("fences", lambda: _check_store(settings, partial(_check_rows, _check_fences))),
         ("certificate", lambda: _check_certificate(settings, clock or SystemClock())),
         ("git", _check_git),
     )
@@ -78,82 +78,61 @@ def run_checks(settings: ServeSettings, clock: Clock | None = None) -> list[Chec
 
 def run_database_checks(settings: ServeSettings, clock: Clock | None = None) -> list[CheckResult]:
     """Runs the checks of the database alone; leaves nothing behind."""
-    store = _run_check("store", lambda: _check_database(settings))
-    is_absent = settings.database is None and not (settings.data / "towline.db").exists()
-    if is_absent or store.health is CheckHealth.FAILED:
+    store = _run_check("store", lambda: _check_store(settings, _check_schema))
+    if is_missing(settings) or store.health is CheckHealth.FAILED:
         return [store]
     return [store, *asyncio.run(_check_engine(settings, clock or SystemClock()))]
 
 
-def _git_settings(settings: ServeSettings) -> GitCacheSettings:
-    return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
-
-
 async def _check_engine(settings: ServeSettings, clock: Clock) -> list[CheckResult]:
-    engine = open_engine(_store_settings(settings))
-    try:
+    async with opened_engine(settings) as engine:
         return await check_database(engine, settings.data, clock)
-    finally:
-        await engine.dispose()
 
 
 async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
-    engine = open_engine(_store_settings(settings))
-    try:
+    async with opened_engine(settings) as engine:
         before, _ = await revisions(engine)
         await migrate(engine)
         return before, (await revisions(engine))[1]
-    finally:
-        await engine.dispose()
 
 
 async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
-    foundation = await lay_foundation(_store_settings(settings), SystemClock())
+    foundation = await lay_foundation(store_settings(settings), SystemClock())
     try:
         return await Users(foundation.context).create_token_for(SYSTEM, email, name)
     finally:
         await foundation.close()
 
 
-def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
+def _run_check(name: str, check: Callable[[], Finding]) -> CheckResult:
     try:
-        return check()
+        return CheckResult(name, *check())
     except (TowlineError, OSError, ValueError, subprocess.SubprocessError) as error:
         return CheckResult(name, CheckHealth.FAILED, str(error))
 
 
-def _check_folder(data: Path) -> CheckResult:
+def _check_folder(data: Path) -> Finding:
     if not data.is_dir():
-        return CheckResult(
-            "data", CheckHealth.WARNING, f"{data} does not exist; the first start creates it"
-        )
+        return Finding(CheckHealth.WARNING, f"{data} does not exist; the first start creates it")
     if S_IMODE(data.stat().st_mode) & 0o007:
-        return CheckResult(
-            "data", CheckHealth.WARNING, f"{data} is accessible to all users: run chmod 700"
-        )
-    return CheckResult("data", CheckHealth.OK, str(data))
+        return Finding(CheckHealth.WARNING, f"{data} is accessible to all users: run chmod 700")
+    return Finding(CheckHealth.OK, str(data))
 
 
-def _check_disk(data: Path) -> CheckResult:
+def _check_disk(data: Path) -> Finding:
     existing_folder = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     free = shutil.disk_usage(existing_folder).free
     text = f"{free / (1 << 30):.1f} GiB free in {data}"
-    return CheckResult(
-        "disk", CheckHealth.OK if free > _MIN_FREE_BYTES else CheckHealth.FAILED, text
-    )
+    return Finding(CheckHealth.OK if free > _MIN_FREE_BYTES else CheckHealth.FAILED, text)
 
 
-def _check_private_files(data: Path) -> CheckResult:
+def _check_private_files(data: Path) -> Finding:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
     open_to_others = [str(file) for file in files if _is_readable_by_others(file)]
     if open_to_others:
         names = ", ".join(open_to_others)
-        return CheckResult(
-            "secrets", CheckHealth.FAILED, f"other users can read {names}: run chmod 600"
-        )
-    return CheckResult(
-        "secrets", CheckHealth.OK, f"{len(files)} files, readable only by their owner"
-    )
+        return Finding(CheckHealth.FAILED, f"other users can read {names}: run chmod 600")
+    return Finding(CheckHealth.OK, f"{len(files)} files, readable only by their owner")
 
 
 def _is_readable_by_others(path: Path) -> bool:
@@ -163,90 +142,81 @@ def _is_readable_by_others(path: Path) -> bool:
     return bool(S_IMODE(status.st_mode) & (0o007 if is_mounted else 0o077))
 
 
-def _check_database(settings: ServeSettings) -> CheckResult:
-    if settings.database is None and not (settings.data / "towline.db").exists():
-        return CheckResult("store", CheckHealth.WARNING, "no store yet; the first start creates it")
-    return asyncio.run(_check_store(settings))
+def _check_store(
+    settings: ServeSettings, check: Callable[[AsyncEngine], Awaitable[Finding]]
+) -> Finding:
+    if is_missing(settings):
+        return Finding(CheckHealth.WARNING, "no store yet; the first start creates it")
+
+    async def run() -> Finding:
+        async with opened_engine(settings) as engine:
+            return await check(engine)
+
+    return asyncio.run(run())
 
 
-async def _check_store(settings: ServeSettings) -> CheckResult:
-    engine = open_engine(_store_settings(settings))
+async def _check_schema(engine: AsyncEngine) -> Finding:
     try:
         current, expected = await inspect(engine)
     except SQLAlchemyError as error:
-        return CheckResult(
-            "store", CheckHealth.FAILED, f"{type(error).__name__}: the store does not respond"
-        )
-    finally:
-        await engine.dispose()
+        text = f"{type(error).__name__}: the store does not respond"
+        return Finding(CheckHealth.FAILED, text)
     if current != expected:
         text = f"schema {current}, expected {expected}: run `towline admin migrate`"
-        return CheckResult("store", CheckHealth.WARNING, text)
-    return CheckResult("store", CheckHealth.OK, f"schema {current}")
+        return Finding(CheckHealth.WARNING, text)
+    return Finding(CheckHealth.OK, f"schema {current}")
 
 
-def _check_with_store(
-    settings: ServeSettings, name: str, verify: Callable[[SqlStore], Awaitable[CheckResult]]
-) -> CheckResult:
+async def _check_rows(
+    check: Callable[[SqlStore], Awaitable[Finding]], engine: AsyncEngine
+) -> Finding:
     """Runs a check if the store has the current schema."""
-    if settings.database is None and not (settings.data / "towline.db").exists():
-        return CheckResult(name, CheckHealth.WARNING, "no store yet; the first start creates it")
-    return asyncio.run(_check_with_engine(open_engine(_store_settings(settings)), name, verify))
-
-
-async def _check_with_engine(
-    engine: AsyncEngine, name: str, verify: Callable[[SqlStore], Awaitable[CheckResult]]
-) -> CheckResult:
     try:
         current, expected = await revisions(engine)
         if current != expected:
-            text = "not verified: the schema is not current"
-            return CheckResult(name, CheckHealth.WARNING, text)
-        return await verify(SqlStore(engine, REPOSITORIES))
+            return Finding(CheckHealth.WARNING, "not verified: the schema is not current")
+        return await check(SqlStore(engine, REPOSITORIES))
     except OSError:
         # The check of the store has failed too, and has the reason.
-        return CheckResult(name, CheckHealth.WARNING, "not verified: the store cannot be opened")
+        return Finding(CheckHealth.WARNING, "not verified: the store cannot be opened")
     except SQLAlchemyError as error:
-        text = f"{type(error).__name__}: cannot read the store"
-        return CheckResult(name, CheckHealth.FAILED, text)
-    finally:
-        await engine.dispose()
+        return Finding(CheckHealth.FAILED, f"{type(error).__name__}: cannot read the store")
 
 
-async def _check_chains(store: SqlStore) -> CheckResult:
+async def _check_chains(store: SqlStore) -> Finding:
     rows, broken = await check_chains(store)
     if broken:
         defects_text = "; ".join(str(defect) for defect in broken)
-        return CheckResult(
-            "audit", CheckHealth.FAILED, f"{defects_text}. Compare the log with exports and sinks"
+        return Finding(
+            CheckHealth.FAILED, f"{defects_text}. Compare the log with exports and sinks"
         )
-    return CheckResult("audit", CheckHealth.OK, f"{rows} rows, all hash chains intact")
+    return Finding(CheckHealth.OK, f"{rows} rows, all hash chains intact")
 
 
-async def _check_fences(store: SqlStore) -> CheckResult:
+async def _check_fences(store: SqlStore) -> Finding:
     async with store.read() as tx:
         projects = await tx[ProjectStore].all()
     names = sorted(project.name for project in projects if project.fence.unrestricted)
     if not names:
-        return CheckResult("fences", CheckHealth.OK, "every project has a fence")
+        return Finding(CheckHealth.OK, "every project has a fence")
     text = f"no fence limits the services of: {', '.join(names)} (towline projects fence)"
-    return CheckResult("fences", CheckHealth.OK, text)
+    return Finding(CheckHealth.OK, text)
 
 
-def _check_certificate(settings: ServeSettings, clock: Clock) -> CheckResult:
+def _check_certificate(settings: ServeSettings, clock: Clock) -> Finding:
     path = settings.tls.cert or settings.data / "tls" / "server.crt"
     if not path.exists():
         health = CheckHealth.FAILED if settings.tls.cert else CheckHealth.WARNING
-        return CheckResult("certificate", health, f"{path} does not exist")
+        return Finding(health, f"{path} does not exist")
     end = certificate_expiry(path)
     remaining = end - clock.now()
     if remaining <= timedelta():
         text = f"{path} expired on {end:%Y-%m-%d}: {_renewal(settings)}"
-        return CheckResult("certificate", CheckHealth.FAILED, text)
+        return Finding(CheckHealth.FAILED, text)
     if remaining <= _RENEWAL_PERIOD:
         text = f"{path} expires on {end:%Y-%m-%d}: {_renewal(settings)}"
-        return CheckResult("certificate", CheckHealth.WARNING, text)
-    return CheckResult("certificate", CheckHealth.OK, f"{path} expires on {end:%Y-%m-%d}")
+        return Finding(CheckHealth.WARNING, text)
+    return Finding(CheckHealth.OK, f"{path} expires on {end:%Y-%m-%d}")
 
 
 def _renewal(settings: ServeSettings) -> str:
@@ -256,17 +226,11 @@ def _renewal(settings: ServeSettings) -> str:
     return "restart `towline serve`, which renews it"
 
 
-def _check_git() -> CheckResult:
+def _check_git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        return CheckResult("git", CheckHealth.FAILED, "git is not installed: install it")
+        return Finding(CheckHealth.FAILED, "git is not installed: install it")
     result = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
     version = result.stdout.split()[2]
     new_enough = tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_GIT
-    return CheckResult(
-        "git", CheckHealth.OK if new_enough else CheckHealth.FAILED, f"{path} {version}"
-    )
-
-
-def _store_settings(settings: ServeSettings) -> ControlPlaneSettings:
-    return ControlPlaneSettings(data_dir=settings.data, database=settings.database)
+    return Finding(CheckHealth.OK if new_enough else CheckHealth.FAILED, f"{path} {version}")

@@ -16,11 +16,10 @@ from core.spec.source import RepositorySpec
 from gitcache import compose, compose_replica
 from gitcache.peers.client import KEEPALIVE_SECONDS
 from gitcache.ports import ClusterEgress, Decryptor, LiveDigests
-from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from towline.serve.git_hosts import GitHostAdapter
 from towline.serve.sockets import OFF, Listener, address, serve
-from towline.settings import ServeSettings, ServeTarget
+from towline.settings import ServeSettings, ServeTarget, git_settings
 
 
 class ManagedManifests(ManifestSource, Protocol):
@@ -144,11 +143,6 @@ def _listener(replica: compose_replica.Replica, listen_address: str) -> Listener
     config.load()
     config.ssl = replica.tls.server
     return Listener(config)
-
-
-def git_settings(settings: ServeSettings) -> GitCacheSettings:
-    """Settings of the git cache, with its folder in the data directory."""
-    return GitCacheSettings(data_dir=settings.data / "git", **dict(settings.git))
 
 
 def listens_for_peers(settings: ServeSettings) -> bool:
