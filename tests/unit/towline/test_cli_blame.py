@@ -7,13 +7,15 @@ import pytest
 from core.errors import Invalid, NotFound
 from tests.fakes.api import FakeApi
 from towline.cli.services import generated as service_api
-from towline.cli.services.blame import find_object, moment, origin
+from towline.cli.services.blame import moment, object_id, origin
 
 OBJECTS = [
-    {"id": "1", "kind": "Deployment", "namespace": "shop", "name": "web"},
-    {"id": "2", "kind": "ConfigMap", "namespace": "shop", "name": "web"},
-    {"id": "3", "kind": "ConfigMap", "namespace": "data", "name": "web"},
-    {"id": "4", "kind": "Namespace", "namespace": None, "name": "shop"},
+    {"id": "1", "kind": "Deployment", "group": "apps", "namespace": "shop", "name": "web"},
+    {"id": "2", "kind": "ConfigMap", "group": "", "namespace": "shop", "name": "web"},
+    {"id": "3", "kind": "ConfigMap", "group": "", "namespace": "data", "name": "web"},
+    {"id": "4", "kind": "Namespace", "group": "", "namespace": None, "name": "shop"},
+    {"id": "5", "kind": "Job", "group": "batch", "namespace": "shop", "name": "a"},
+    {"id": "6", "kind": "Job", "group": "example.org", "namespace": "shop", "name": "a"},
 ]
 API = FakeApi(
     {
@@ -25,19 +27,30 @@ API = FakeApi(
 
 @pytest.mark.parametrize(
     ("thing", "id"),
-    [("deployment/web", "1"), ("ConfigMap/data/web", "3"), ("Namespace/shop", "4")],
+    [
+        ("deployment/web", "1"),
+        ("ConfigMap/data/web", "3"),
+        ("Namespace/shop", "4"),
+        ("job.batch/shop/a", "5"),
+    ],
 )
 def test_an_object_is_found_by_kind_and_name(thing: str, id: str) -> None:
-    assert find_object(API, "dev/web", thing) == id
+    assert object_id(API, "dev/web", thing) == id
 
 
 @pytest.mark.parametrize(
     ("thing", "error"),
-    [("ConfigMap/web", Invalid), ("web", Invalid), ("Pod/web", NotFound), ("a/b/c/d", Invalid)],
+    [
+        ("ConfigMap/web", Invalid),
+        ("Job/shop/a", Invalid),
+        ("web", Invalid),
+        ("Pod/web", NotFound),
+        ("a/b/c/d", Invalid),
+    ],
 )
 def test_an_ambiguous_object_name_is_refused(thing: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        find_object(API, "dev/web", thing)
+        object_id(API, "dev/web", thing)
 
 
 def test_a_field_is_of_a_commit_or_of_its_manager() -> None:

@@ -12,8 +12,8 @@ from towline.cli.access.generated import Group, Member
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, field, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -31,20 +31,7 @@ Name = Annotated[str, typer.Argument(help="Name of the group.")]
 Email = Annotated[str, typer.Argument(help="Email address of the user.")]
 
 
-@app.command("list")
-def list_groups(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List groups.
-
-    \b
-    Example:
-      towline groups list
-    """
-    show(operations.groups(connect(context), q=query, labels=selector), COLUMNS, output, "name")
+add_list(app, "towline groups list", "List groups.", operations.groups, COLUMNS, "name")
 
 
 @app.command("create")

@@ -12,8 +12,9 @@ from towline.cli.access.generated import TrustRule, User
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, show
+from towline.cli.shell.resource_commands import add_list
 from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, name_value_pairs, parse_pairs
+from towline.cli.shell.session import connect, name_value_pairs, parse_pairs
 from towline.input_files import read_text
 
 if TYPE_CHECKING:
@@ -48,20 +49,7 @@ class InstallationRole(StrEnum):
     ADMIN = "admin"
 
 
-@app.command("list")
-def list_users(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List users.
-
-    \b
-    Example:
-      towline users list
-    """
-    show(operations.users(connect(context), q=query, labels=selector), COLUMNS, output, "email")
+add_list(app, "towline users list", "List users.", operations.users, COLUMNS, "email")
 
 
 @app.command("set")

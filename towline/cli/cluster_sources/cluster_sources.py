@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import Invalid
 from towline.cli.access.find import find_user
 from towline.cli.cluster_sources import generated as operations
 from towline.cli.cluster_sources.generated import ClusterSource, ClusterSourceMember
@@ -15,8 +14,8 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, age_column, field, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, first_found, name_value_pairs, parse_pairs
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect, enum_name, first_found, name_value_pairs, parse_pairs
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -100,15 +99,13 @@ class SourceOptions(OptionGroup):
     def attributes(self, api: GraphQLApi) -> "ClusterSourceAttributes":
         """Builds the attributes for the API."""
         attributes: ClusterSourceAttributes = {
-            "inventory": _enum_name(
-                self.inventory, "--inventory", "CLUSTER_API", "CLUSTER_PROFILE"
-            ),
+            "inventory": enum_name(self.inventory, "--inventory", "CLUSTER_API", "CLUSTER_PROFILE"),
             "namespace": self.namespace,
             "selector": self.objects,
             "nameTemplate": self.name_template,
             "tags": name_value_pairs(parse_pairs(self.tag, "--tag")) if self.tag else None,
             "tagLabels": self.tag_label,
-            "gone": _enum_name(self.gone, "--gone", "KEEP", "DELETE"),
+            "gone": enum_name(self.gone, "--gone", "KEEP", "DELETE"),
             "maxClusters": self.max_clusters,
             "maxDeletions": self.max_deletions,
             "intervalSeconds": self.interval,
@@ -118,21 +115,14 @@ class SourceOptions(OptionGroup):
         return attributes
 
 
-@app.command("list")
-def list_sources(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List cluster sources.
-
-    \b
-    Example:
-      towline cluster-sources list
-    """
-    rows = operations.cluster_sources(connect(context), q=query, labels=selector)
-    show(rows, COLUMNS, output, "name")
+add_list(
+    app,
+    "towline cluster-sources list",
+    "List cluster sources.",
+    operations.cluster_sources,
+    COLUMNS,
+    "name",
+)
 
 
 @app.command("get")
@@ -296,12 +286,3 @@ def _next_step(row: ClusterSourceMember) -> str:
     if row["state"] != "AWAITING_AGENT" or not row["cluster"]:
         return ""
     return f"towline clusters join {row['cluster']} --print --adopt"
-
-
-def _enum_name(value: str | None, option: str, *allowed: str) -> str | None:
-    """Returns the name of a value in the API."""
-    name = value.upper().replace("-", "_") if value else None
-    if name is None or name in allowed:
-        return name
-    names = ", ".join(allowed).lower().replace("_", "-")
-    raise Invalid(f"{value!r} is not one of {names}", field=option)

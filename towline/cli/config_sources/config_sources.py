@@ -21,8 +21,8 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.found_code import FOUND
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, age_column, field, say, short, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, first_found, found_or_none
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect, enum_name, first_found, found_or_none
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ class SourceOptions(OptionGroup):
         return {
             "ref": self.ref,
             "folder": self.folder,
-            "mode": _enum_name(self.mode, "--mode", "AUTOMATIC", "APPROVAL"),
+            "mode": enum_name(self.mode, "--mode", "AUTOMATIC", "APPROVAL"),
             "prune": self.prune,
             "deletionBudget": self.deletion_budget,
-            "drift": _enum_name(self.drift, "--drift", "REPORT", "HEAL", "IGNORE"),
+            "drift": enum_name(self.drift, "--drift", "REPORT", "HEAL", "IGNORE"),
             "intervalSeconds": self.interval,
         }
 
@@ -113,21 +113,14 @@ class NewSourceOptions(OptionGroup):
     ] = None
 
 
-@app.command("list")
-def list_sources(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List configuration sources.
-
-    \b
-    Example:
-      towline config-sources list
-    """
-    rows = operations.configuration_sources(connect(context), q=query, labels=selector)
-    show(rows, COLUMNS, output, "name")
+add_list(
+    app,
+    "towline config-sources list",
+    "List configuration sources.",
+    operations.configuration_sources,
+    COLUMNS,
+    "name",
+)
 
 
 @app.command("get")
@@ -361,10 +354,3 @@ def _print_plan(source: SourcePlan) -> None:
         say("\n".join(["problems:", *problem_lines(source["problems"])]))
     elif source["message"]:
         say(source["message"])
-
-
-def _enum_name(value: str | None, option: str, *allowed: str) -> str | None:
-    """Returns the name of a value in the API."""
-    if value is None or value.upper() in allowed:
-        return value.upper() if value else None
-    raise Invalid(f"{value!r} is not one of {', '.join(allowed).lower()}", field=option)

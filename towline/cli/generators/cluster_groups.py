@@ -16,8 +16,8 @@ from towline.cli.generators.generators import Name, Tags
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age_column, field, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, name_value_pairs, parse_pairs
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect, name_value_pairs, parse_pairs
 
 if TYPE_CHECKING:
     from towline.generated_inputs import ClusterGroupAttributes
@@ -46,25 +46,14 @@ Clusters = Annotated[
 ]
 
 
-@app.command("list")
-def list_groups(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List cluster groups.
-
-    \b
-    Example:
-      towline cluster-groups list
-    """
-    show(
-        operations.cluster_groups(connect(context), q=query, labels=selector),
-        COLUMNS,
-        output,
-        "name",
-    )
+add_list(
+    app,
+    "towline cluster-groups list",
+    "List cluster groups.",
+    operations.cluster_groups,
+    COLUMNS,
+    "name",
+)
 
 
 @app.command("create")

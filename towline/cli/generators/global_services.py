@@ -10,23 +10,14 @@ from towline.cli.clusters.find import find_cluster
 from towline.cli.generators import generated as operations
 from towline.cli.generators.find import find_global_service
 from towline.cli.generators.generated import ClusterOverride, GlobalService, TemplateGit
-from towline.cli.generators.generators import (
-    COLUMNS,
-    SERVICES,
-    Confirm,
-    Name,
-    Tags,
-    deleted_services,
-)
+from towline.cli.generators.generators import COLUMNS, DefinitionCommands, Name, Tags
 from towline.cli.repositories.find import find_known_repository
 from towline.cli.services.find import find_service
-from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, age_column, count, field, say, show
-from towline.cli.shell.selectors import Selector
+from towline.cli.shell.resource_commands import add_list
 from towline.cli.shell.session import (
-    Search,
     configuration_of,
     connect,
     name_value_pairs,
@@ -66,25 +57,14 @@ Settings = Annotated[
 Cluster = Annotated[str, typer.Option(help="Handle or id of the cluster.")]
 
 
-@app.command("list")
-def list_globals(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List global services.
-
-    \b
-    Example:
-      towline globals list
-    """
-    show(
-        operations.global_services(connect(context), q=query, labels=selector),
-        COLUMNS,
-        output,
-        "name",
-    )
+add_list(
+    app,
+    "towline globals list",
+    "List global services.",
+    operations.global_services,
+    COLUMNS,
+    "name",
+)
 
 
 class GlobalServiceOptions(OptionGroup):
@@ -188,17 +168,13 @@ def list_clusters(context: typer.Context, name: Name, output: Output = Format.TA
     show(operations.global_service_clusters(api, id), CLUSTERS, output, "id")
 
 
-@app.command("services")
-def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
-    """List the services of a global service.
-
-    \b
-    Example:
-      towline globals services monitoring
-    """
-    api = connect(context)
-    id = find_global_service(api, name)["id"]
-    show(operations.global_service_services(api, id), SERVICES, output, "name")
+DefinitionCommands(
+    *("globals", "global service", "monitoring"),
+    find_global_service,
+    operations.global_service_services,
+    operations.sync_global_service,
+    operations.delete_global_service,
+).add_to(app)
 
 
 class OverrideOptions(OptionGroup):
@@ -254,44 +230,3 @@ def override(
     handles = {service["cluster"]["handle"] for service in services if service["cluster"]}
     if attributes and handle not in handles:
         say(f"{name} has no service in {handle} now; the override applies once it selects {handle}")
-
-
-@app.command("sync")
-def sync(
-    context: typer.Context, name: Name, confirm: Confirm = 0, output: Output = Format.TABLE
-) -> None:
-    """Sync now.
-
-    \b
-    Example:
-      towline globals sync monitoring --confirm 12
-    """
-    api = connect(context)
-    id = find_global_service(api, name)["id"]
-    show(operations.sync_global_service(api, id, confirm), COLUMNS, output, "name")
-
-
-@app.command("delete")
-def delete(
-    context: typer.Context, name: Name, yes: Yes = False, output: Output = Format.TABLE
-) -> None:
-    """Delete a global service; its policy decides what happens to its services.
-
-    \b
-    Example:
-      towline globals delete monitoring
-    """
-    confirm_deletion(
-        f"global service {name}", yes=yes, along=lambda: _deleted_service_names(context, name)
-    )
-    api = connect(context)
-    id = find_global_service(api, name)["id"]
-    show(operations.delete_global_service(api, id), COLUMNS, output, "name")
-
-
-def _deleted_service_names(context: typer.Context, name: str) -> list[str]:
-    api = connect(context)
-    global_service = find_global_service(api, name)
-    return deleted_services(
-        global_service, operations.global_service_services(api, global_service["id"])
-    )

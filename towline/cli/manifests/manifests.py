@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 8 << 20
 _NO_CONTENT = ("#", "---", "...", "%")
-_COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 
 Files = Annotated[
     list[Path],
@@ -71,7 +70,7 @@ def apply(
             "maxDeletions": max_deletions,
         },
     )
-    _print_plan(plan, dry_run=dry_run)
+    _print_plan(plan)
 
 
 def diff(
@@ -89,7 +88,7 @@ def diff(
         fill_secret_values(api, read_sources(file)),
         options={"manager": manager, "dryRun": True, "force": force},
     )
-    _print_plan(plan, dry_run=True, changes_only=True)
+    _print_plan(plan, changes_only=True)
     if any(item["action"] != "UNCHANGED" for item in plan["items"]):
         raise typer.Exit(FOUND)
 
@@ -111,7 +110,7 @@ def delete(context: typer.Context, file: Files, dry_run: DryRun = False, yes: Ye
     if not dry_run:
         confirm_deletion(f"what {', '.join(map(str, file))} names", yes=yes, along=deletions)
     plan = operations.delete_manifests(api, sources, dry_run=dry_run)
-    _print_plan(plan, dry_run=dry_run)
+    _print_plan(plan)
 
 
 def export(
@@ -205,7 +204,7 @@ def _files(path: Path) -> list[Path]:
     return [path / name for name in below if is_manifest(PurePosixPath(name))]
 
 
-def _print_plan(plan: Plan, *, dry_run: bool, changes_only: bool = False) -> None:
+def _print_plan(plan: Plan, *, changes_only: bool = False) -> None:
     """Prints a plan. Invalid: it has problems, and nothing was done."""
     items = plan["items"]
     if changes_only:

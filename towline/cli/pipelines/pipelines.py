@@ -39,8 +39,8 @@ from towline.cli.shell.output import (
     short,
     show,
 )
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
 
 if TYPE_CHECKING:
@@ -117,20 +117,7 @@ _EVENTS: tuple[Column[PipelineDetailsHistory], ...] = (
 )
 
 
-@app.command("list")
-def list_pipelines(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List pipelines.
-
-    \b
-    Example:
-      towline pipelines list
-    """
-    show(operations.pipelines(connect(context), q=query, labels=selector), COLUMNS, output, "name")
+add_list(app, "towline pipelines list", "List pipelines.", operations.pipelines, COLUMNS, "name")
 
 
 @app.command("get")

@@ -11,8 +11,8 @@ from towline.cli.projects.generated import Project, ServiceFenceChecks
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age_column, field, say, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, first_found
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect, first_found
 from towline.cli.shell.yaml_files import errors_of, read_map
 
 if TYPE_CHECKING:
@@ -40,20 +40,14 @@ CHECKS: tuple[Column[ServiceFenceChecks], ...] = (
 Name = Annotated[str, typer.Argument(help="Name of the project.")]
 
 
-@app.command("list")
-def list_projects(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List the projects that you can read.
-
-    \b
-    Example:
-      towline projects list
-    """
-    show(operations.projects(connect(context), q=query, labels=selector), COLUMNS, output, "name")
+add_list(
+    app,
+    "towline projects list",
+    "List the projects that you can read.",
+    operations.projects,
+    COLUMNS,
+    "name",
+)
 
 
 @app.command("create")

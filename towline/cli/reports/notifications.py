@@ -18,6 +18,7 @@ from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, field, say, show
 from towline.cli.shell.plugin_kinds import SINK_KINDS
+from towline.cli.shell.resource_commands import add_list
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import Search, connect, not_found
 from towline.input_files import read_secret
@@ -91,20 +92,9 @@ def list_news(context: typer.Context, query: Search = None, output: Output = For
     show(rows, _NOTIFICATIONS, output, "id")
 
 
-@app.command("sinks")
-def list_sinks(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List notification sinks.
-
-    \b
-    Example:
-      towline notifications sinks
-    """
-    show(operations.sinks(connect(context), q=query, labels=selector), _SINKS, output, "name")
+add_list(
+    app, "towline notifications sinks", "List notification sinks.", operations.sinks, _SINKS, "name"
+)
 
 
 class SinkOptions(OptionGroup):

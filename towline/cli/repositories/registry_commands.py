@@ -11,8 +11,8 @@ from towline.cli.projects.find import find_project
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, Row, age_column, field, say, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect
+from towline.cli.shell.resource_commands import add_list, help_text
+from towline.cli.shell.session import connect
 from towline.input_files import read_secret
 from towline.operations import GraphQLApi
 
@@ -91,32 +91,19 @@ class RegistryCommands(Generic[R, Part]):
         app, words = typer.Typer(no_args_is_help=True, help=help), self.words
         phrase, changed = f"{words.article} {words.noun}", "Update only the given fields of"
         login = "--username bot --password-file token"
+        plural = f"{words.noun[:-1]}ies"
+        listed = (self.operations.list, self._columns, "url")
+        add_list(app, f"towline {words.group} list", f"List {plural}.", *listed)
         for command, name, sentence, example in (
-            (self.list, "list", f"List {words.noun[:-1]}ies.", ""),
             (self.get, "get", words.content, words.url),
             (self.create, "create", f"Add {phrase}.", f"{words.private_url} {login}"),
-            (
-                self.update,
-                "update",
-                f"{changed} {phrase}.",
-                f"{words.url} {login}",
-            ),
+            (self.update, "update", f"{changed} {phrase}.", f"{words.url} {login}"),
             (self.delete, "delete", f"Delete {phrase} that no service uses.", words.url),
             (self.sync, "sync", f"Poll {phrase} now.", words.url),
         ):
-            call = f"towline {words.group} {name} {example}".rstrip()
-            app.command(name, help=f"{sentence}\n\n\b\nExample:\n  {call}")(command)
+            call = f"towline {words.group} {name} {example}"
+            app.command(name, help=help_text(sentence, call))(command)
         return app
-
-    def list(
-        self,
-        context: typer.Context,
-        query: Search = None,
-        selector: Selector = None,
-        output: Output = Format.TABLE,
-    ) -> None:
-        rows = self.operations.list(connect(context), q=query, labels=selector)
-        show(rows, self._columns, output, "url")
 
     def get(self, context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
         row = self.operations.find(connect(context), name)

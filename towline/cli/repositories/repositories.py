@@ -15,8 +15,8 @@ from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, age_column, bytes_column, field, say, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect
 from towline.input_files import read_secret
 from towline.operations import GraphQLApi
 
@@ -116,22 +116,7 @@ DETAILS: tuple[Column[Repository], ...] = (
 )
 
 
-@app.command("list")
-def list_repositories(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List repositories.
-
-    \b
-    Example:
-      towline repos list
-    """
-    show(
-        operations.repositories(connect(context), q=query, labels=selector), COLUMNS, output, "url"
-    )
+add_list(app, "towline repos list", "List repositories.", operations.repositories, COLUMNS, "url")
 
 
 @app.command("get")

@@ -19,8 +19,8 @@ from towline.cli.shell.confirmation import Yes, confirm_changes, confirm_deletio
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
 from towline.cli.shell.output import Column, age_column, count, field, say, show
-from towline.cli.shell.selectors import Selector
-from towline.cli.shell.session import Search, connect, found_or_none, parse_pairs
+from towline.cli.shell.resource_commands import add_list
+from towline.cli.shell.session import connect, found_or_none, parse_pairs
 from towline.input_files import STDIN, read_bytes
 from towline.operations import GraphQLApi
 
@@ -67,20 +67,14 @@ Name = Annotated[str, typer.Argument(help="Name of the secret.")]
 _DECISIONS = ("resume", "revoke", "abort")
 
 
-@app.command("list")
-def list_secrets(
-    context: typer.Context,
-    query: Search = None,
-    selector: Selector = None,
-    output: Output = Format.TABLE,
-) -> None:
-    """List secrets, never their values.
-
-    \b
-    Example:
-      towline secrets list
-    """
-    show(operations.secrets(connect(context), q=query, labels=selector), COLUMNS, output, "name")
+add_list(
+    app,
+    "towline secrets list",
+    "List secrets, never their values.",
+    operations.secrets,
+    COLUMNS,
+    "name",
+)
 
 
 class RotationOptions(OptionGroup):

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from core.errors import Invalid, NotFound
+from core.errors import NotFound
 from towline.cli.services import generated as operations
 from towline.cli.services.find import find_service
 from towline.cli.services.generated import ComponentBlame
+from towline.cli.services.object_names import find_object
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age, field, short, show
 from towline.cli.shell.session import connect
@@ -38,29 +39,17 @@ def blame(
       towline blame prod-eu/web Deployment/web --field /spec
     """
     api = connect(context)
-    rows = operations.component_blame(api, find_object(api, service, object_name), under)
+    rows = operations.component_blame(api, object_id(api, service, object_name), under)
     show(rows, _FIELDS, output, "pointer")
 
 
-def find_object(api: GraphQLApi, service: str, object_name: str) -> str:
+def object_id(api: GraphQLApi, service: str, object_name: str) -> str:
     """Returns the id of an object of a service. Raises NotFound, or Invalid if several match."""
-    parts = object_name.split("/")
-    if len(parts) not in (2, 3):
-        raise Invalid(f"{object_name!r} is not kind/name or kind/namespace/name")
     id = find_service(api, service)["id"]
-    components = operations.service_objects(api, id)["components"]
-    kind, *namespace_parts, name = parts
-    matching = [
-        row
-        for row in components
-        if (row["kind"].lower(), row["name"]) == (kind.lower(), name)
-        and namespace_parts in ([], [row["namespace"]])
-    ]
-    if not matching:
+    found = find_object(operations.service_objects(api, id)["components"], object_name)
+    if found is None:
         raise NotFound(f"service {service} has no {object_name}")
-    if len(matching) > 1:
-        raise Invalid(f"several objects match {object_name}; use kind/namespace/name")
-    return matching[0]["id"]
+    return found["id"]
 
 
 def origin(row: ComponentBlame) -> str:

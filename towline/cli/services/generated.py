@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 class ServiceObjectsComponents(TypedDict):
     id: str
     kind: str
+    group: str | None
     namespace: str | None
     name: str
 
@@ -449,7 +450,7 @@ _REVISION = 'fragment Revision on Revision{id sha digest author subject committe
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'
 
 
-SERVICE_OBJECTS: GraphQLDocument[Mapping[str, ServiceObjects | None]] = GraphQLDocument('query ServiceObjects($id:ID!){serviceDeployment(id:$id){components{id kind namespace name}}}')
+SERVICE_OBJECTS: GraphQLDocument[Mapping[str, ServiceObjects | None]] = GraphQLDocument('query ServiceObjects($id:ID!){serviceDeployment(id:$id){components{id kind group namespace name}}}')
 
 
 def service_objects(api: GraphQLApi, id: str) -> ServiceObjects:

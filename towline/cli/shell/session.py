@@ -61,6 +61,20 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
+def enum_name(value: str | None, option: str, *allowed: str) -> str | None:
+    """Name in the API of an option's value, such as `CLUSTER_API` of `cluster-api`.
+
+    None: the option is not given. Raises Invalid for any other value.
+    """
+    if value is None:
+        return None
+    name = value.upper().replace("-", "_")
+    if name in allowed:
+        return name
+    names = ", ".join(allowed).lower().replace("_", "-")
+    raise Invalid(f"{value!r} is not one of {names}", field=option)
+
+
 def found_or_none(lookup: Callable[[], Found]) -> Found | None:
     """Returns the result of a lookup; None if it raises NotFound."""
     try:
