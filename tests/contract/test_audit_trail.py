@@ -1,8 +1,11 @@
 """The audit trail of both databases: chained, append-only, filtered, cut from its beginning."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
@@ -15,7 +18,7 @@ from controlplane.authorization import DEFAULT_PROJECT, Scope
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
-from controlplane.platform.ports import PageQuery, Store
+from controlplane.platform.ports import PageQuery, Store, Transaction
 from controlplane.platform.store.transaction import SqlStore
 from core.errors import Invalid, Unavailable
 from core.identity import ClusterId
@@ -138,6 +141,67 @@ async def test_a_damaged_block_is_an_error_of_a_search(sql_store: SqlStore) -> N
     with pytest.raises(Unavailable, match="change rows 3 to 3"):
         async with sql_store.read() as tx:
             await tx[AuditLog].search(AuditFilter(), PageQuery())
+
+
+class BusyStore:
+    """A store to which others write while a transaction reads: once after its first read of a kind.
+
+    `after` is the method of the audit log after which they do.
+    """
+
+    def __init__(self, store: Store, after: str, write: Callable[[], Awaitable[object]]) -> None:
+        self._store, self._after, self._write = store, after, write
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Transaction]:
+        async with self._store.read() as tx:
+            yield cast(Transaction, {AuditLog: _BusyLog(tx[AuditLog], self._after, self._write)})
+
+    def write(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._store.write()
+
+
+class _BusyLog:
+    def __init__(self, log: AuditLog, after: str, write: Callable[[], Awaitable[object]]) -> None:
+        self._log, self._after, self._write = log, after, write
+        self._is_done = False
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: object) -> Any:
+            result = await getattr(self._log, name)(*arguments)
+            if name == self._after and not self._is_done:
+                self._is_done = True
+                await self._write()
+            return result
+
+        return call
+
+
+@pytest.mark.parametrize("after", ["chains", "blocks"])
+async def test_rows_written_during_a_check_break_no_chain(sql_store: SqlStore, after: str) -> None:
+    """PostgreSQL shows each statement of a check the newest rows."""
+    await fill(sql_store, 5)
+    busy = BusyStore(sql_store, after, lambda: fill(sql_store, 2))
+    rows, broken = await check_chains(busy)
+    assert (rows in (5, 7), broken) == (True, [])
+
+
+async def test_rows_that_expire_during_a_check_break_no_chain(sql_store: SqlStore) -> None:
+    await fill(sql_store, 5)
+
+    async def cut() -> None:
+        async with sql_store.write() as tx:
+            await tx[AuditLog].cut(AuditKind.CHANGE, NOW + timedelta(minutes=2), NOW, 100)
+
+    assert (await check_chains(BusyStore(sql_store, "chains", cut)))[1] == []
+
+
+async def test_a_row_after_the_recorded_end_of_a_chain_is_found(sql_store: SqlStore) -> None:
+    await fill(sql_store, 5)
+    await drop_triggers(sql_store)
+    await tamper(sql_store, "UPDATE audit_chains SET number = 4 WHERE kind = 'change'")
+    (broken,) = (await check_chains(sql_store))[1]
+    assert (broken.number, "recorded end" in broken.text) == (5, True)
 
 
 async def test_the_beginning_of_a_chain_goes_and_the_rest_stays_whole(store: Store) -> None:

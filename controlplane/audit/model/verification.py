@@ -27,13 +27,17 @@ class ChainVerifier:
             self.number, self._hash = block.last_number, block.hash
         return None
 
-    def end(self) -> ChainBreak | None:
-        """Verifies the end of the chain after all blocks; returns the break, if any."""
+    def end(self, chain: ChainHead) -> ChainBreak | None:
+        """Verifies the end of the chain after all blocks; returns the break, if any.
+
+        `chain` is the chain now, to which others may have appended since the verification began.
+        """
         if self.number < self._chain.number:
             return self._break_at(
                 self.number + 1, f"is missing, and all up to {self._chain.number}"
             )
-        if (self.number, self._hash) != (self._chain.number, self._chain.hash):
+        is_at_end = (self.number, self._hash) == (chain.number, chain.hash)
+        if self.number >= chain.number and not is_at_end:
             return self._break_at(self.number, "does not match the recorded end of the chain")
         return None
 

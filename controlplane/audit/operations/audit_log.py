@@ -108,8 +108,13 @@ async def check_chains(store: Store) -> tuple[int, list[ChainBreak]]:
 
 
 async def _verify_chain(audit_log: AuditLog, chain: ChainHead) -> tuple[int, ChainBreak | None]:
-    verifier = ChainVerifier(chain)
-    while blocks := await audit_log.blocks(chain.kind, verifier.number, _ROWS_AT_ONCE):
-        if chain_break := verifier.verify(blocks):
-            return verifier.number - chain.floor, chain_break
-    return verifier.number - chain.floor, verifier.end()
+    """Verifies a chain to which others append, and whose first rows may expire meanwhile."""
+    verifier, chain_break = ChainVerifier(chain), None
+    while chain_break is None and (
+        blocks := await audit_log.blocks(chain.kind, verifier.number, _ROWS_AT_ONCE)
+    ):
+        chain_break = verifier.verify(blocks)
+    (now,) = (head for head in await audit_log.chains() if head.kind is chain.kind)
+    if chain_break and now.floor != chain.floor:
+        return await _verify_chain(audit_log, now)
+    return verifier.number - chain.floor, chain_break or verifier.end(now)

@@ -101,7 +101,7 @@ def rows_of(blocks: list[IndexedBlock]) -> list[AuditEntry]:
 def fault(chain: ChainHead, blocks: list[IndexedBlock]) -> int | None:
     """The number of the first broken row."""
     check = ChainVerifier(chain)
-    found = check.verify(blocks) or check.end()
+    found = check.verify(blocks) or check.end(chain)
     return found.number if found else None
 
 
@@ -209,7 +209,7 @@ def test_a_chain_written_anew_does_not_end_where_it_should() -> None:
     _, forged = linked([AuditEntry(NOW, "eve", "createCluster", AuditVerdict.ALLOWED)])
     check = ChainVerifier(chain)
     assert check.verify(forged) is None
-    assert check.end() is not None
+    assert check.end(chain) is not None
 
 
 def test_actions_tell_their_kind() -> None:
