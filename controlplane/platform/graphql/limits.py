@@ -255,10 +255,9 @@ class OperationCost:
         for argument in node.arguments or ():
             if argument.name.value in ("first", "last"):
                 value = value_from_ast_untyped(argument.value, self._variables)
-                if value is None or value is Undefined:
-                    return _ROWS_PER_PAGE
-                is_number = isinstance(value, int)
-                return max(1, min(value, MAX_PAGE_ROWS)) if is_number else MAX_PAGE_ROWS
+                if value is not None and value is not Undefined:
+                    is_number = isinstance(value, int)
+                    return max(1, min(value, MAX_PAGE_ROWS)) if is_number else MAX_PAGE_ROWS
         return _ROWS_PER_PAGE
 
     def _of_fragment(self, name: str) -> int:

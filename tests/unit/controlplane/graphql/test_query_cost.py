@@ -49,6 +49,8 @@ def test_rows_multiply_what_is_selected_of_them() -> None:
         ("(first: $n)", {}, 50),
         ("(first: $few)", {}, 3),
         ("(first: $few)", {"few": 8}, 8),
+        ("(first: null, last: 1000)", {}, 1_000),
+        ("(first: $n, last: 70)", {}, 70),
     ],
 )
 def test_a_page_has_the_rows_that_are_asked_for(arguments, variables, rows) -> None:
