@@ -150,15 +150,15 @@ class SqlAudit:
         """Yields the blocks that may have rows of a page, in order, more and more at a time."""
         blocks, size, start = audit_tables.audit_blocks.c, _MIN_BATCH, cursor_block(query)
         while True:
-            statement = candidate_blocks(filter, query, start, self._connection.dialect).limit(size)
-            ids = list((await self._connection.execute(statement)).scalars())
-            result = await self._connection.execute(_BLOCK.where(blocks.id.in_(ids)))
-            rows = {block.id: block for block in (_block(*row) for row in result)}
-            for id in ids:
-                yield rows[id]
-            if len(ids) < size:
+            ids = candidate_blocks(filter, query, start, self._connection.dialect).limit(size)
+            order = blocks.id.desc() if query.newest else blocks.id
+            rows = await self._connection.execute(_BLOCK.where(blocks.id.in_(ids)).order_by(order))
+            found = [_block(*row) for row in rows]
+            for block in found:
+                yield block
+            if len(found) < size:
                 return
-            size, start = min(2 * size, _MAX_BATCH), ids[-1] + (-1 if query.newest else 1)
+            size, start = min(2 * size, _MAX_BATCH), found[-1].id + (-1 if query.newest else 1)
 
     async def _append_to_chain(
         self, kind: AuditKind, entries: list[AuditEntry], locations: Mapping[str, TargetLocation]
