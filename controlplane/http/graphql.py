@@ -95,7 +95,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         backend: ApiBackend,
         clock: Clock,
         rates: RequestLimiter,
-        cookies: Cookies | None = None,
+        cookies: Cookies,
     ) -> None:
         super().__init__(
             schema,
@@ -103,7 +103,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             allow_queries_via_get=True,
             subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
             max_subscriptions_per_connection=_MAX_SUBSCRIPTIONS,
-            allowed_origins=cookies.origins if cookies else (),
+            allowed_origins=cookies.origins,
             connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
         self._backend = backend
@@ -111,15 +111,13 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self.clock = clock
         self._rates = rates
         self.meters = ApiMetrics()
-        self._cookies = cookies or Cookies()
+        self._cookies = cookies
 
     async def run(self, request: Request | WebSocket, *more: Any, **named: object) -> Any:
         """Answers unreadable requests with an error in the common format."""
         try:
             return await super().run(request, *more, **named)
         except HTTPException as error:
-            if isinstance(request, WebSocket):
-                raise
             reason = _REASONS.get(error.reason, error.reason)
             body = {"errors": [{"message": reason, "extensions": {"code": "INVALID"}}]}
             kind = media_type_for(request.headers.get("accept", ""))
@@ -134,7 +132,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         source = request.client.host if request.client else ""
         context = Context(self._backend, request, response, source=source)
         token = bearer_token(request.headers.get("authorization", ""))
-        if token and token_kind(token) is TokenKind.SESSION:
+        if token_kind(token) is TokenKind.SESSION:
             context.refused = Unauthenticated("send a session in its cookie, not as a token")
         elif token or not self._cookies.session_secret(request) or isinstance(request, WebSocket):
             await context.sign_in(token)
@@ -228,7 +226,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         if execution is not needed.
         """
         if (error := self.rate_refusal(context)) is not None:
-            return ExecutionResult(data=None, errors=[error], extensions={})
+            return ExecutionResult(data=None, errors=[error])
         try:
             require_member(context.actor)
             data.query = self._persisted.resolve(data.query, data.extensions)
@@ -279,7 +277,7 @@ def _with_charset(media_type: str) -> str:
 
 
 def _error_result(message: str, code: str) -> ExecutionResult:
-    return ExecutionResult(data=None, errors=[_graphql_error(message, code)], extensions={})
+    return ExecutionResult(data=None, errors=[_graphql_error(message, code)])
 
 
 def _graphql_error(message: str, code: str) -> GraphQLError:

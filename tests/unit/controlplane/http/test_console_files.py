@@ -9,6 +9,7 @@ from controlplane.http.app import make_app
 from tests.fakes.asgi import AsgiClient
 
 PAGE = "text/html,application/xhtml+xml"
+FONT = b"wOF2" * 50
 INDEX = '<!doctype html><div id="root"></div>'
 
 
@@ -31,6 +32,7 @@ def built(tmp_path: Path) -> AsgiClient:
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
     (folder / "assets" / "main-abc123.js").write_text("export {};" * 100)
+    (folder / "assets" / "font-abc123.woff2").write_bytes(FONT)
     (tmp_path / "admin.token").write_text("secret")
     return client(folder)
 
@@ -60,8 +62,27 @@ async def test_hashed_files_are_kept_for_ever_and_compressed(built: AsgiClient) 
     assert answer.headers["content-encoding"] == "gzip"
     assert answer.headers["content-type"].startswith("text/javascript")
     assert gzip.decompress(answer.body).decode() == "export {};" * 100
+    plain = await built.get("/assets/main-abc123.js")
+    assert plain.body == gzip.decompress(answer.body)
+    assert plain.headers["content-type"] == answer.headers["content-type"]
     again = await built.get("/assets/main-abc123.js", if_none_match=answer.headers["etag"])
-    assert again.status == 304
+    assert (again.status, again.body) == (304, b"")
+    assert again.headers["cache-control"].endswith("immutable")
+
+
+async def test_compressed_formats_are_not_compressed_again(built: AsgiClient) -> None:
+    answer = await built.get("/assets/font-abc123.woff2", accept_encoding="gzip")
+    assert (answer.body, "content-encoding" in answer.headers) == (FONT, False)
+
+
+async def test_files_are_only_read(built: AsgiClient) -> None:
+    assert (await built.send("POST", "/assets/main-abc123.js")).status == 404
+    assert (await built.send("HEAD", "/assets/main-abc123.js")).status == 200
+
+
+async def test_no_websocket_opens_at_an_unknown_path(built: AsgiClient) -> None:
+    async with built.websocket("/services/1", "graphql-transport-ws") as socket:
+        assert (await socket.receive())["type"] == "websocket.close"
 
 
 @pytest.mark.parametrize(
@@ -80,5 +101,6 @@ async def test_no_page_may_run_or_load_anything_from_elsewhere(built: AsgiClient
 
 async def test_without_a_console_the_page_says_how_to_get_one() -> None:
     bare = client(None)
-    assert b"make console" in (await bare.get("/")).body
+    home = await bare.get("/")
+    assert (home.status, b"make console" in home.body) == (200, True)
     assert (await bare.get("/services", accept=PAGE)).status == 404

@@ -111,6 +111,13 @@ async def test_a_session_counts_only_with_the_header_of_our_own_page(api: Api) -
     assert "in its cookie" in as_token.json()["errors"][0]["message"]
 
 
+async def test_a_token_counts_before_the_session_of_a_browser(api: Api) -> None:
+    """Programs that share the cookies of a browser send no header of our pages."""
+    api.client.cookies["towline_session"] = "expired"
+    await api.signed_in()
+    assert code(await api.ask()) == "OK"
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "status", "text"),
     [
@@ -143,10 +150,12 @@ async def test_a_client_may_ask_for_statuses_of_errors(api: Api) -> None:
     assert (refused.status, "data" in refused.json()) == (401, False)
     assert refused.headers["content-type"].startswith("application/graphql-response+json")
     await api.signed_in()
-    assert (await api.ask(**accept)).status == 200
+    answered = await api.ask(**accept)
+    assert (answered.status, answered.json()) == (200, {"data": DATA})
     assert (await api.ask({"query": "{ nonsense }"}, **accept)).status == 400
     unreadable = await api.client.send("POST", "/gql", b"{", {**accept, "content_type": "x/json"})
     assert "data" not in unreadable.json()
+    assert unreadable.headers["content-type"].startswith("application/graphql-response+json")
 
 
 def persisted(query: str) -> dict[str, Any]:
@@ -202,6 +211,7 @@ async def test_requests_are_counted_by_their_result(api: Api) -> None:
     for kind, result in (("query", "UNAUTHENTICATED"), ("query", "OK"), ("mutation", "INVALID")):
         labels = {"kind": kind, "code": result}
         assert registry.get_sample_value("towline_api_requests_total", labels) == 1
+    assert registry.get_sample_value("towline_api_seconds_sum", {"kind": "query"}) == 0
 
 
 async def init(socket: Socket, payload: dict[str, Any] | None = None) -> Any:

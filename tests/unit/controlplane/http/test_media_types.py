@@ -43,6 +43,9 @@ def error(code: str, **more: Any) -> dict[str, Any]:
         ({"data": None, "errors": [error("INTERNAL")]}, 500),
         ({"data": None, "errors": [error("PERSISTED_QUERY_NOT_FOUND")]}, 400),
         ({"data": None, "errors": [{"message": "x"}]}, 400),
+        ({"data": {"me": None}, "errors": [error("INTERNAL")]}, None),
+        ({"data": None, "errors": [error("NOT_FOUND", path=["me"]), error("INVALID")]}, None),
+        ({"data": None}, None),
     ],
 )
 def test_only_a_refused_request_has_the_status_of_its_error(
