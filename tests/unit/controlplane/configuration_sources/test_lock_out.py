@@ -1,14 +1,20 @@
 """Commits after which a source could not repair the installation: refused with the reason."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from controlplane.access.operations.groups import Groups
 from controlplane.access.ports import RoleBindingStore, UserStore
 from controlplane.authorization import Role, Rule
+from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration_sources.model.source import SourceResult
+from controlplane.configuration_sources.operations.lock_out import LockOutGuard
 from controlplane.configuration_sources.ports import ConfigurationSourceStore
+from controlplane.manifests.model.documents import DocumentProblem, Source
+from controlplane.manifests.model.plan import ApplyOptions
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
 from controlplane.repositories.ports import RepositoryStore
 from core.spec.source import GitCredentials
@@ -88,6 +94,18 @@ async def test_a_source_does_not_prune_its_repository(world: SourceWorld) -> Non
     assert await world.manifests.memory.rows(RepositoryStore)
 
 
+async def test_a_source_that_leaves_its_repository_does_not_delete_it(world: SourceWorld) -> None:
+    """Without the source, nothing else would refuse the deletion."""
+    other = "https://other.example.org/fleet.git"
+    await world.push({"a.yaml": document("GitRepository", URL)})
+    text = document("GitRepository", other) + own(repository=other, prune=True, deletionBudget=10)
+    await world.push({"a.yaml": text})
+    problems = {p.document: p.message for p in (await world.status()).problems}
+    assert "field repository of its own source" in problems["ConfigurationSource fleet"]
+    assert "delete its own repository" in problems[f"GitRepository {URL}"]
+    assert len(await world.manifests.memory.rows(RepositoryStore)) == 1
+
+
 async def test_a_source_does_not_change_the_credentials_of_its_repository(
     world: SourceWorld,
 ) -> None:
@@ -122,7 +140,8 @@ async def with_role(world: SourceWorld, group: bool) -> None:
 
 async def test_a_source_does_not_narrow_its_role(world: SourceWorld) -> None:
     await with_role(world, group=False)
-    text = document("Role", "own", {"rules": [{"verbs": ["READ"], "kinds": ["CLUSTER"]}]})
+    text = document("Cluster", "eu-1")
+    text += document("Role", "own", {"rules": [{"verbs": ["READ"], "kinds": ["CLUSTER"]}]})
     assert "take role own in installation from its service account" in await refused(world, text)
     (problem,) = (await world.status()).problems
     assert problem.document == "Role own"
@@ -178,3 +197,54 @@ async def test_others_change_the_credentials_as_before(world: SourceWorld) -> No
     await repositories.update(ADMIN, REPOSITORY, change)
     await world.push({"a.yaml": document("Cluster", "eu-1")})
     assert await world.result() is SourceResult.SYNCED
+
+
+async def test_a_role_that_ends_anyway_is_no_loss() -> None:
+    world = await source_world(BuiltInRole.EDITOR)
+    await world.create()
+    role = Role("own", "own", START, START, rules=(Rule(),))
+    end = replace(bind("own", ACCOUNT), expires_at=START + timedelta(days=30))
+    await world.manifests.memory.given(role, end)
+    await world.push({"a.yaml": document("Cluster", "eu-1")})
+    assert await world.result() is SourceResult.SYNCED
+
+
+async def applied(world: SourceWorld, approved: str = "") -> list[DocumentProblem]:
+    """The problems of a commit whose plan and account were read before other changes."""
+    memory = world.manifests.memory
+    (source,), (repository,) = await world.rows(), await memory.rows(RepositoryStore)
+    guard = LockOutGuard(source, repository, ACCOUNT, memory.clock.now(), "a" * 40, approved)
+    files = [Source("fleet/a.yaml", document("Cluster", "eu-1"))]
+    options = ApplyOptions(manager=source.manager)
+    plan = await world.manifests.manifests.apply(ADMIN, files, options, guard)
+    assert not plan.applied and await memory.rows(ClusterStore) == []
+    return list(plan.problems)
+
+
+async def test_an_account_that_was_disabled_during_a_run_applies_nothing(
+    world: SourceWorld,
+) -> None:
+    async with world.manifests.memory.store.write() as tx:
+        await tx[UserStore].change(ACCOUNT.id, disabled_at=START)
+    (problem,) = await applied(world)
+    assert "disable its own service account" in problem.message
+    assert (problem.file, problem.line, problem.document, problem.code) == (
+        "", 0, "ConfigurationSource fleet", "CONFLICT",
+    )  # fmt: skip
+
+
+async def test_a_source_that_was_deleted_during_a_run_applies_nothing(world: SourceWorld) -> None:
+    memory = world.manifests.memory
+    (source,), (repository,) = await world.rows(), await memory.rows(RepositoryStore)
+    guard = LockOutGuard(source, repository, ACCOUNT, memory.clock.now(), "a" * 40)
+    await world.sources.delete(ADMIN, source.id)
+    async with memory.store.write() as tx:
+        await guard.begin(tx)
+        (problem,) = await guard.problems(tx, [], ())
+    assert "delete the configuration source itself" in problem.message
+
+
+async def test_a_plan_that_changed_since_its_approval_is_not_applied(world: SourceWorld) -> None:
+    (problem,) = await applied(world, approved="another")
+    assert "the plan changed since its approval" in problem.message
+    assert (problem.document, problem.code) == ("ConfigurationSource fleet", "CONFLICT")

@@ -204,6 +204,24 @@ async def test_sources_that_manage_each_other_are_refused(world: SourceWorld) ->
     ]
 
 
+async def test_sources_that_manage_each_other_through_others_are_refused(
+    world: SourceWorld,
+) -> None:
+    """A resource of another kind may have the name of an ancestor."""
+    files = {
+        "fleet/a.yaml": nested("apps"),
+        "apps/a.yaml": nested("teams") + document("Cluster", "fleet"),
+        "teams/a.yaml": nested("fleet", folder="fleet"),
+    }
+    world.git.push_files(REPOSITORY, files)
+    await world.create()
+    await world.run_due()
+    assert await world.result("apps") is SourceResult.SYNCED
+    assert await world.problems("teams") == [
+        "configuration sources manage each other: fleet → apps → teams → fleet"
+    ]
+
+
 async def test_a_nested_source_gets_no_more_rights_than_its_parent() -> None:
     world = await source_world(BuiltInRole.EDITOR)
     reader = Role(
