@@ -12,16 +12,21 @@ from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine.decisions import approval_problem
 from controlplane.pipelines.engine.events import Approved
 from controlplane.pipelines.model.gate_rules import needs_approval
-from controlplane.pipelines.model.pipeline import Gate, Stage
+from controlplane.pipelines.model.pipeline import Stage
 from controlplane.pipelines.model.state import (
     GateId,
-    GateState,
     GateStatus,
     Health,
     ReleaseId,
     StageId,
 )
-from controlplane.pipelines.operations.views import PipelineView, is_author, view_of, visible_view
+from controlplane.pipelines.operations.views import (
+    PipelineView,
+    gates_in_progress,
+    is_author,
+    view_of,
+    visible_view,
+)
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.ports import ANY, PageQuery, Transaction
@@ -159,31 +164,19 @@ async def _waiting_approvals(
 ) -> AsyncIterator[WaitingApproval]:
     if actor.kind is ActorKind.SERVICE_ACCOUNT:
         return
-    waiting = [(gate, state_and_release) for gate, state_and_release in _waiting_gates(view)]
+    waiting = [
+        (gate, state, release)
+        for gate, state, release in gates_in_progress(view.spec, view.state)
+        if needs_approval(gate.rule, state)
+    ]
     groups = await groups_of(tx, actor.id, is_person=True) if waiting else []
     names = tuple(group.name for group in groups)
-    for gate, (state, release) in waiting:
+    for gate, state, release in waiting:
         waiting_release = view.state.releases[release]
         author = await is_author(tx, actor, waiting_release)
         event = Approved(gate.id, actor.email, author, {}, "", names)
         if approval_problem(gate.rule, state, event) is None:
             yield WaitingApproval(view, gate.id, waiting_release.seen_at)
-
-
-def _waiting_gates(view: PipelineView) -> Iterator[tuple[Gate, tuple[GateState, ReleaseId]]]:
-    """Gates and workflows that ask users now, with their state and release."""
-    for edge, gate in view.spec.gate.values():
-        candidate = view.state.candidates.get(edge.id)
-        if candidate is None or gate.id not in candidate.gates:
-            continue
-        if needs_approval(gate.rule, candidate.gates[gate.id]):
-            yield gate, (candidate.gates[gate.id], candidate.release)
-    for stage, gate in view.spec.workflow.values():
-        running = view.state.stages.get(stage.id)
-        if running is None or running.workflow is None or running.release is None:
-            continue
-        if needs_approval(gate.rule, running.workflow):
-            yield gate, (running.workflow, running.release)
 
 
 def _failed_stages(view: PipelineView) -> Iterator[FailedStage]:

@@ -1,14 +1,16 @@
 """Git changes of a stage or trigger: the files to change, and how the change is merged."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from controlplane.platform.limits import check_count, check_length, check_range
 from controlplane.platform.names import check_text
 from core.errors import Invalid
+from core.json_object import JsonMapping
 from core.spec.edits import CopyFolder, Edit, SetField, SetImage
+from core.spec.images import images_in, split_image
 
 MAX_CHANGES = 100
 MAX_PATH = 1_024
@@ -131,6 +133,17 @@ class GitWrite:
     def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
         """Returns the edits of the files. Raises Invalid if an image has no tag, or several."""
         return [_edit(change, values, images) for change in self.changes]
+
+
+def tags_in(objects: Iterable[JsonMapping]) -> dict[str, set[str]]:
+    """Returns the image tags used by the pods of these objects, by image name."""
+    tags: dict[str, set[str]] = {}
+    for kube_object in objects:
+        for image in images_in(kube_object):
+            name, tag = split_image(image)
+            if tag:
+                tags.setdefault(name, set()).add(tag)
+    return tags
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:

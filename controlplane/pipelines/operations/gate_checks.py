@@ -20,7 +20,7 @@ from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckFinding, StartedJob
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.observations import job_key
-from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import Job
@@ -54,10 +54,7 @@ class CheckRunner:
 
     async def run(self, job: Job) -> None:
         """Runs a check and reports its result to the engine."""
-        pipeline = job.payload["pipeline"]
-        effect = codec.effect_from_json(job.payload["effect"])
-        if not isinstance(effect, fx.RunCheck):
-            raise TowlineError(f"job {job.key} contains no check")
+        pipeline, effect = pipeline_and_effect(job, fx.RunCheck)
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(pipeline)
         if row is None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.gates.kinds.workflow import WorkflowRule
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.gate_rules import GateRule, SignedRule, Step
+from controlplane.pipelines.model.gate_rules import GateRule, SignedRule
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.platform.ports import Rows
 from controlplane.platform.sealing import Sealer
 from controlplane.platform.webhook_signatures import decode_webhook_secret
 
 _CONTEXT = "pipeline-gate"
+_WHOLE_GATE = ""
+RuleChange = Callable[[str, SignedRule], SignedRule]
+"""Change of a rule, given the name of its step; `_WHOLE_GATE` for a gate without steps."""
 
 
 @dataclass(slots=True)
@@ -38,14 +41,10 @@ def sealed_rule(sealer: Sealer, rule: GateRule, before: GateRule | None) -> Gate
 
     Invalid: a secret is not in the format of Standard Webhooks.
     """
-    if isinstance(rule, SignedRule):
-        return _seal_rule(sealer, rule, before)
-    if not isinstance(rule, WorkflowRule):
-        return rule
-    old_steps = before.steps if isinstance(before, WorkflowRule) else ()
-    old_rules = {step.name: step.rule for step in old_steps}
-    steps = [_seal_step(sealer, step, old_rules.get(step.name)) for step in rule.steps]
-    return replace(rule, steps=tuple(steps))
+    old_rules: dict[str, GateRule | None] = {_WHOLE_GATE: before}
+    if isinstance(before, WorkflowRule):
+        old_rules = {step.name: step.rule for step in before.steps}
+    return _map_signed_rules(rule, lambda step, new: _seal_rule(sealer, new, old_rules.get(step)))
 
 
 def open_sealed(sealer: Sealer, sealed: str) -> str:
@@ -56,44 +55,48 @@ def open_sealed(sealer: Sealer, sealed: str) -> str:
 def with_resealed_secrets(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline with all secrets encrypted by the current key."""
 
-    def reseal(rule: SignedRule) -> SignedRule:
+    def reseal(_: str, rule: SignedRule) -> SignedRule:
         if not _is_behind(sealer, rule):
             return rule
         return replace(rule, sealed=_encrypt(sealer, open_sealed(sealer, rule.sealed)))
 
-    return _map_signed_rules(spec, reseal)
+    return _map_pipeline(spec, reseal)
 
 
 def with_plain_secrets(sealer: Sealer, spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline with plain secrets: the caller must drop it."""
 
-    def open_rule(rule: SignedRule) -> SignedRule:
+    def open_rule(_: str, rule: SignedRule) -> SignedRule:
         return replace(rule, sealed=open_sealed(sealer, rule.sealed)) if rule.sealed else rule
 
-    return _map_signed_rules(spec, open_rule)
+    return _map_pipeline(spec, open_rule)
 
 
 def without_secrets(spec: pipeline.Pipeline) -> pipeline.Pipeline:
     """The pipeline without secrets, for its history."""
-    return _map_signed_rules(spec, lambda rule: replace(rule, sealed=""))
+    return _map_pipeline(spec, lambda _, rule: replace(rule, sealed=""))
 
 
-def _map_signed_rules(
-    spec: pipeline.Pipeline, change: Callable[[SignedRule], SignedRule]
-) -> pipeline.Pipeline:
+def _map_signed_rules(rule: GateRule, change: RuleChange) -> GateRule:
+    """The rule of a gate with `change` applied to each rule that may have a secret."""
+    if isinstance(rule, SignedRule):
+        return change(_WHOLE_GATE, rule)
+    if not isinstance(rule, WorkflowRule):
+        return rule
+    steps = (
+        replace(step, rule=change(step.name, step.rule))
+        if isinstance(step.rule, SignedRule)
+        else step
+        for step in rule.steps
+    )
+    return replace(rule, steps=tuple(steps))
+
+
+def _map_pipeline(spec: pipeline.Pipeline, change: RuleChange) -> pipeline.Pipeline:
     """The pipeline with `change` applied to each rule that may have a secret."""
 
     def changed(gate: pipeline.Gate) -> pipeline.Gate:
-        rule = gate.rule
-        if isinstance(rule, SignedRule):
-            return replace(gate, rule=change(rule))
-        if not isinstance(rule, WorkflowRule):
-            return gate
-        steps = (
-            replace(step, rule=change(step.rule)) if isinstance(step.rule, SignedRule) else step
-            for step in rule.steps
-        )
-        return replace(gate, rule=replace(rule, steps=tuple(steps)))
+        return replace(gate, rule=_map_signed_rules(gate.rule, change))
 
     edges = (replace(edge, gates=tuple(map(changed, edge.gates))) for edge in spec.edges)
     stages = (
@@ -107,13 +110,7 @@ def _is_behind(sealer: Sealer, rule: SignedRule) -> bool:
     return bool(rule.sealed) and not sealer.is_current(base64.b64decode(rule.sealed))
 
 
-def _seal_step(sealer: Sealer, step: Step, before: object) -> Step:
-    if not isinstance(step.rule, SignedRule):
-        return step
-    return replace(step, rule=_seal_rule(sealer, step.rule, before))
-
-
-def _seal_rule(sealer: Sealer, rule: SignedRule, before: object) -> SignedRule:
+def _seal_rule(sealer: Sealer, rule: SignedRule, before: GateRule | None) -> SignedRule:
     """Encrypts `rule.sealed`, which contains plain text here."""
     if not rule.sealed:
         has_same_receiver = isinstance(before, SignedRule) and before.receiver == rule.receiver

@@ -15,8 +15,7 @@ from controlplane.pipelines.engine.preview_branches import (
     release_values,
 )
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.git_writes import FileKind, GitWrite, Images, WriteMode
-from controlplane.pipelines.model.images import tags_in
+from controlplane.pipelines.model.git_writes import FileKind, GitWrite, Images, WriteMode, tags_in
 from controlplane.pipelines.model.state import GitChangeState, GitWriteStatus, ReleaseId, StageState
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.pipelines.operations.write_targets import check_writable, common_branch

@@ -15,7 +15,6 @@ from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.state import (
     KNOWN_BAD_LENGTH,
-    GateState,
     GateStatus,
     Health,
     PipelineState,
@@ -24,7 +23,7 @@ from controlplane.pipelines.model.state import (
     Revisions,
     StageState,
 )
-from controlplane.pipelines.operations.views import PipelineView
+from controlplane.pipelines.operations.views import PipelineView, gates_in_progress
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
@@ -76,8 +75,14 @@ async def disabled_approver_events(
 ) -> list[ev.ApproversLeft]:
     """Event for approvers who were disabled; comes before decisions, so their approvals do not
     count."""
-    disabled = await _disabled_approvers(tx, spec, state)
-    return [ev.ApproversLeft(disabled)] if disabled else []
+    approvers = {
+        approval.actor
+        for _, gate_state, _ in gates_in_progress(spec, state)
+        for approval in gate_state.approvals
+    }
+    users = await tx[UserStore].by_emails(approvers) if approvers else []
+    disabled = sorted(user.email for user in users if user.disabled_at is not None)
+    return [ev.ApproversLeft(tuple(disabled))] if disabled else []
 
 
 async def _newest_denied_revisions(tx: Transaction, project_id: str) -> list[DeniedRevision]:
@@ -131,19 +136,6 @@ def _last_seen(cluster: Cluster) -> str:
     return f"{cluster.handle} ({last_seen})"
 
 
-async def _disabled_approvers(
-    tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
-) -> tuple[str, ...]:
-    """Pending approvers whose accounts were disabled."""
-    approvers = {
-        approval.actor
-        for _, gate_state in _waiting_gates(spec, state)
-        for approval in gate_state.approvals
-    }
-    users = await tx[UserStore].by_emails(approvers) if approvers else []
-    return tuple(sorted(user.email for user in users if user.disabled_at is not None))
-
-
 async def _failed_verifications(
     tx: Transaction, view: PipelineView, state: PipelineState
 ) -> list[ev.VerificationFailed]:
@@ -177,29 +169,12 @@ async def _job_answers(
 ) -> list[ev.CheckAnswered]:
     running = {
         job_key(spec.id, check.key): (gate.id, name, check.key)
-        for gate, gate_state in _waiting_gates(spec, state)
+        for gate, gate_state, _ in gates_in_progress(spec, state)
         for name, check in gate_state.checks.items()
         if check.status is GateStatus.RUNNING
     }
     jobs = await tx[ClusterJobStore].by_keys(running.keys()) if running else []
     return [_job_answer(job, *running[job.key]) for job in jobs if job.phase.final]
-
-
-def _waiting_gates(
-    spec: pipeline.Pipeline, state: PipelineState
-) -> list[tuple[pipeline.Gate, GateState]]:
-    """The gates that are being decided, and the workflows of stages."""
-    gates = [
-        (spec.gate[id][1], gate)
-        for candidate in state.candidates.values()
-        for id, gate in candidate.gates.items()
-        if id in spec.gate
-    ]
-    for stage, gate in spec.workflow.values():
-        stage_state = state.stages.get(stage.id)
-        if stage_state is not None and stage_state.workflow is not None:
-            gates.append((gate, stage_state.workflow))
-    return gates
 
 
 def _job_answer(job: ClusterJob, gate: pipeline.GateId, step: str, key: str) -> ev.CheckAnswered:

@@ -4,8 +4,7 @@ from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, Verb, require
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
-from controlplane.pipelines.model.gate_rules import GateRule
-from controlplane.pipelines.model.pipeline import GateId
+from controlplane.pipelines.model.pipeline import Gate
 from controlplane.pipelines.model.state import ReleaseId
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -43,7 +42,7 @@ class ReleaseDecisions:
         view, gate = await self._find_gate(actor, gate_id)
         require(actor, Verb.SKIP, view.row.target)
         check_text(reason, "reason", _MAX_REASON_LENGTH)
-        event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
+        event = ev.Skipped(gate.id, ReleaseId(release), actor.email, reason)
         return await self._pipelines.decide(actor, "skipGate", view, event)
 
     async def answer(
@@ -51,12 +50,12 @@ class ReleaseDecisions:
     ) -> PipelineView:
         """Decides at an EXTERNAL gate, as the account that the gate names."""
         view, gate = await self._find_gate(actor, gate_id)
-        rule = _rule_of_gate(view, gate)
+        rule = gate.rule
         if not isinstance(rule, ExternalRule) or rule.account != actor.email:
             require(actor, Verb.APPROVE, view.row.target)
             raise Conflict("only the account that the gate names can decide at this gate")
         event = ev.ExternallyAnswered(
-            gate, ReleaseId(release), actor.email, passed, reason[:_MAX_REASON_LENGTH]
+            gate.id, ReleaseId(release), actor.email, passed, reason[:_MAX_REASON_LENGTH]
         )
         return await self._pipelines.decide(actor, "answerGate", view, event)
 
@@ -64,13 +63,12 @@ class ReleaseDecisions:
         """The signing secret of an EXTERNAL gate's answers; None if it has none."""
         async with self._context.store.read() as tx:
             try:
-                view, gate = await find_gate(tx, gate_id)
+                _, gate = await find_gate(tx, gate_id)
             except NotFound:
                 return None
-        rule = _rule_of_gate(view, gate)
-        if not isinstance(rule, ExternalRule) or not rule.sealed:
+        if not isinstance(gate.rule, ExternalRule) or not gate.rule.sealed:
             return None
-        return open_sealed(self._context.sealer, rule.sealed)
+        return open_sealed(self._context.sealer, gate.rule.sealed)
 
     async def answer_signed(
         self, gate_id: str, release: str, passed: bool, reason: str, call_id: str
@@ -81,13 +79,12 @@ class ReleaseDecisions:
         """
         async with self._context.store.read() as tx:
             view, gate = await find_gate(tx, gate_id)
-        rule = _rule_of_gate(view, gate)
-        if not isinstance(rule, ExternalRule):
+        if not isinstance(gate.rule, ExternalRule):
             raise Conflict("this gate is not of kind EXTERNAL")
         event = ev.ExternallyAnswered(
-            gate,
+            gate.id,
             ReleaseId(release[:64]),
-            rule.account,
+            gate.rule.account,
             passed,
             reason[:_MAX_REASON_LENGTH],
             call_id,
@@ -171,7 +168,7 @@ class ReleaseDecisions:
                 await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
         return removed[0]
 
-    async def _find_gate(self, actor: Actor, id: str) -> tuple[PipelineView, GateId]:
+    async def _find_gate(self, actor: Actor, id: str) -> tuple[PipelineView, Gate]:
         async with self._context.read(actor) as tx:
             view, gate = await find_gate(tx, id)
         require(actor, Verb.READ, view.row.target)
@@ -184,7 +181,3 @@ def _publish_quarantine_lifted(tx: Change, service: Service) -> None:
     publish_render(tx, service)
     if service.repository_id is None and service.owner_kind is not None:
         tx.publish(GENERATORS, f"{service.owner_kind.value}/{service.owner_id}")
-
-
-def _rule_of_gate(view: PipelineView, id: GateId) -> GateRule:
-    return next(gate.rule for _, gate in view.spec.all_gates if gate.id == id)

@@ -7,6 +7,7 @@ workers then carry out the effects (`operations.promotions`).
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import structlog
 
@@ -31,6 +32,7 @@ from controlplane.pipelines.engine.preview_branches import (
     obsolete_branches,
     preview_branches,
 )
+from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.records import (
@@ -72,7 +74,6 @@ from controlplane.pipelines.operations.views import (
     find_gate,
     find_pipeline,
     is_author,
-    named_approvers,
     pushes_of,
     recorded_spec,
     stage_named,
@@ -103,9 +104,10 @@ from controlplane.platform.retry import retry_operations
 from controlplane.services.model.service import Service
 from controlplane.services.operations.quarantine import deny_in_project
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, Forbidden, Invalid
+from core.errors import Conflict, Forbidden, Invalid, TowlineError
 
 log = structlog.get_logger(__name__)
+E = TypeVar("E", bound=fx.Effect)
 
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
@@ -250,11 +252,11 @@ class Pipelines:
         async with self._context.read(actor) as tx:
             view, gate = await find_gate(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
-        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named_approvers(
-            view, gate
-        ):
+        approval = approval_of(gate.rule)
+        named = approval.people if approval else ()
+        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named:
             raise Forbidden("a service account can approve only if `people` of the gate names it")
-        release, waiting = waiting_release(view, gate)
+        release, waiting = waiting_release(view, gate.id)
         if not digests:
             raise Invalid(
                 "specify the digest of each service that you approve; waiting: "
@@ -271,7 +273,7 @@ class Pipelines:
             is_own = await is_author(tx, actor, view.state.releases[release])
             groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
         event = ev.Approved(
-            gate,
+            gate.id,
             actor.email,
             is_own,
             digests,
@@ -285,7 +287,7 @@ class Pipelines:
         async with self._context.read(actor) as tx:
             view, gate = await find_gate(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
-        event = ev.ReleaseRejected(gate, actor.email, comment[:1000])
+        event = ev.ReleaseRejected(gate.id, actor.email, comment[:1000])
         return await self.decide(actor, "rejectGate", view, event)
 
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
@@ -404,38 +406,22 @@ class Pipelines:
                 return ()
             row, removed = await self._update_selected_services(tx, row)
             view = await view_of(tx, row, with_clusters=False)
-            preparations = [
-                *await disabled_approver_events(tx, view.spec, view.state),
-                *await budget_events(tx, view.spec, view.state, view.services),
-            ]
-            preparation_run = _run_engine(view.spec, view.state, preparations, now)
-            decision_run = _run_engine(view.spec, preparation_run.state, decisions, now)
-            observations = [
-                *await environment_events(tx, view, decision_run.state, now),
-                *stage_events(view.spec, decision_run.state, view.services),
-                ev.Tick(),
-            ]
-            observation_run = _run_engine(view.spec, decision_run.state, observations, now)
-            for effect in (
-                *preparation_run.effects,
-                *decision_run.effects,
-                *observation_run.effects,
-            ):
+            run = _EngineRun(view.spec, now, view.state)
+            run.feed(await disabled_approver_events(tx, view.spec, view.state))
+            run.feed(await budget_events(tx, view.spec, view.state, view.services))
+            ignored = run.feed(decisions)
+            environment = await environment_events(tx, view, run.state, now)
+            run.feed([*environment, *stage_events(view.spec, run.state, view.services), ev.Tick()])
+            for effect in run.effects:
                 await self._store_effect(tx, row, effect, now)
-            ignored = tuple(
-                effect.text
-                for effect in decision_run.effects
-                if isinstance(effect, fx.EventIgnored)
-            )
             if audit is not None:
                 verdict = AuditVerdict.REFUSED if ignored else AuditVerdict.ALLOWED
                 await tx[AuditLog].append([replace(audit, verdict=verdict)])
-            events = [*preparation_run.events, *decision_run.events, *observation_run.events]
-            await _store_measurements(tx, view, decision_run.events, now)
-            changed = await self._store_state(tx, row, view, observation_run.state, events)
+            await _store_measurements(tx, view, run.events, now)
+            changed = await self._store_state(tx, row, view, run.state, run.events)
         if changed:
             self._context.bus.publish(PIPELINE, id)
-        self._wake_budget_waiters(id, view.state, observation_run.state)
+        self._wake_budget_waiters(id, view.state, run.state)
         _publish_departures(self._context.bus.publish, removed)
         return ignored
 
@@ -447,19 +433,17 @@ class Pipelines:
         Conflict: the engine ignored it, with the reason.
         """
         require_member(actor)
-        entry = self._context.audit_entry(
-            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
-        )
-        ignored = await self.advance(view.row.id, event, audit=entry)
-        if ignored:
-            raise Conflict("; ".join(ignored))
+        await self._decide(actor, action, view, event)
         return await self.get(actor, view.row.id)
 
     async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
         """Passes a decision to the engine that a signature with the gate's secret authorizes."""
         actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
+        await self._decide(actor, "answerGate", view, event)
+
+    async def _decide(self, actor: Actor, action: str, view: PipelineView, event: ev.Event) -> None:
         entry = self._context.audit_entry(
-            actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
+            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
         )
         ignored = await self.advance(view.row.id, event, audit=entry)
         if ignored:
@@ -570,6 +554,14 @@ class Pipelines:
         await tx[JobStore].enqueue(Job(self._context.new_id(), kind, key, run_at, payload))
 
 
+def pipeline_and_effect(job: Job, kind: type[E]) -> tuple[str, E]:
+    """Returns the pipeline of a job, and the effect that the job carries out."""
+    effect = codec.effect_from_json(job.payload["effect"])
+    if not isinstance(effect, kind):
+        raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
+    return job.payload["pipeline"], effect
+
+
 def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:
     """The notification for an effect; the pipeline's name is added when it is routed."""
     detail = {"place": effect.place, "release": effect.release}
@@ -579,24 +571,25 @@ def _notification_of(id: str, effect: fx.Notify, now: datetime) -> Notification:
 
 @dataclass(slots=True)
 class _EngineRun:
-    """Result of events: the state, the effects, and the events that changed the state."""
+    """A run of the engine: its state, its effects, and the events that changed the state."""
 
+    spec: pipeline.Pipeline
+    now: datetime
     state: PipelineState
     effects: list[fx.Effect] = field(default_factory=list)
     events: list[ev.Event] = field(default_factory=list)
 
-
-def _run_engine(
-    spec: pipeline.Pipeline, state: PipelineState, events: Iterable[ev.Event], now: datetime
-) -> _EngineRun:
-    run = _EngineRun(state)
-    for event in events:
-        after, effects = step(spec, run.state, event, now)
-        if after != run.state:
-            run.events.append(event)
-        run.state = after
-        run.effects += effects
-    return run
+    def feed(self, events: Iterable[ev.Event]) -> tuple[str, ...]:
+        """Feeds the engine with events; returns the reasons for those that it ignored."""
+        ignored: list[str] = []
+        for event in events:
+            after, effects = step(self.spec, self.state, event, self.now)
+            if after != self.state:
+                self.events.append(event)
+            self.state = after
+            self.effects += effects
+            ignored += [effect.text for effect in effects if isinstance(effect, fx.EventIgnored)]
+        return tuple(ignored)
 
 
 def _publish_departures(publish: Callable[[str, str], None], removed: Sequence[Service]) -> None:

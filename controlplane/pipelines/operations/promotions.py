@@ -5,7 +5,6 @@ Each effect is a job that runs at least once; repeating it changes nothing.
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TypeVar
 
 import structlog
 
@@ -24,7 +23,7 @@ from controlplane.pipelines.model.state import (
 )
 from controlplane.pipelines.operations.apply_release import RenderedContent, apply_release
 from controlplane.pipelines.operations.git_promotions import GitPromotions
-from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.ports import PipelineStore
@@ -40,7 +39,6 @@ from core.identity import ServiceId
 from core.spec.source import RenderedBundle
 
 log = structlog.get_logger(__name__)
-E = TypeVar("E", fx.RenderStage, fx.Promote, fx.FollowChange)
 
 
 class _DigestMismatch(Conflict):
@@ -61,7 +59,7 @@ class Promotions:
 
     async def render(self, job: Job) -> None:
         """Renders a release for a stage; reports the digests or the error to the engine."""
-        pipeline, effect = _pipeline_and_effect(job, fx.RenderStage)
+        pipeline, effect = pipeline_and_effect(job, fx.RenderStage)
         services = await self._stage_services(pipeline, effect.stage)
         event: ev.Event
         previews: list[PreviewBranch] = []
@@ -82,7 +80,7 @@ class Promotions:
 
     async def promote(self, job: Job) -> None:
         """Sets each service of a stage to exactly the approved revision."""
-        pipeline, effect = _pipeline_and_effect(job, fx.Promote)
+        pipeline, effect = pipeline_and_effect(job, fx.Promote)
         view = None if effect.back else await self._view_if_promoted_by_git(pipeline, effect.stage)
         if view is None:
             return await self._apply_to_services(pipeline, effect)
@@ -111,7 +109,7 @@ class Promotions:
         If the host does not answer, the request counts as merged once the branch renders to the
         approved digests.
         """
-        pipeline, effect = _pipeline_and_effect(job, fx.FollowChange)
+        pipeline, effect = pipeline_and_effect(job, fx.FollowChange)
         view = await self._view_if_promoted_by_git(pipeline, effect.stage)
         state = view.state.stages.get(effect.stage) if view else None
         if view is None or state is None or state.change is None:
@@ -270,13 +268,6 @@ class Promotions:
         async with self._context.store.read() as tx:
             for project_id, commits_and_digests in revisions.items():
                 await check_not_denied(tx, project_id, *commits_and_digests)
-
-
-def _pipeline_and_effect(job: Job, kind: type[E]) -> tuple[str, E]:
-    effect = codec.effect_from_json(job.payload["effect"])
-    if not isinstance(effect, kind):
-        raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
-    return job.payload["pipeline"], effect
 
 
 def _holds_release(state: StageState, release: ReleaseId) -> bool:

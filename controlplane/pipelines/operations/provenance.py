@@ -24,7 +24,6 @@ from core.spec.image_signatures import ImageSignatureRule, check_images
 from core.spec.input_checks import CheckResult, InputKind, InputVerdict
 from core.spec.source_signatures import Evidence, SignatureRule, check_signatures, decode_evidence
 from core.spec.statements.attestation import (
-    AttestationStatement,
     SignedSource,
     TrustedKeys,
     decode_statement,
@@ -156,16 +155,16 @@ class ProvenanceReports(ContextOperations):
     ) -> Iterator[ProvenanceLink]:
         attestation, digest = service.desired.attestation, service.desired.digest or ""
         agent_checks = _AgentChecks.of(service)
-        if attestation is None:
-            subject = service.desired.commit_sha or "unknown"
-            unsigned = "the render tier has not signed the bundle"
-            yield ProvenanceLink(
-                ProvenanceStage.SOURCE, subject, ProvenanceState.UNVERIFIED, unsigned
-            )
+
+        def bundle_link(state: ProvenanceState, detail: str) -> ProvenanceLink:
             agent = agent_checks.find(InputKind.BUNDLE, digest)
-            yield ProvenanceLink(
-                ProvenanceStage.BUNDLE, digest, ProvenanceState.UNVERIFIED, unsigned, agent
-            )
+            return ProvenanceLink(ProvenanceStage.BUNDLE, digest, state, detail, agent)
+
+        if attestation is None:
+            subject, state = service.desired.commit_sha or "unknown", ProvenanceState.UNVERIFIED
+            unsigned = "the render tier has not signed the bundle"
+            yield ProvenanceLink(ProvenanceStage.SOURCE, subject, state, unsigned)
+            yield bundle_link(state, unsigned)
             return
         try:
             statement = decode_statement(attestation.statement)
@@ -173,10 +172,7 @@ class ProvenanceReports(ContextOperations):
                 keys.verify(digest, attestation)
             evidence = decode_evidence(attestation.evidence)
         except Invalid as error:
-            agent = agent_checks.find(InputKind.BUNDLE, digest)
-            yield ProvenanceLink(
-                ProvenanceStage.BUNDLE, digest, ProvenanceState.FAILED, error.message, agent
-            )
+            yield bundle_link(ProvenanceState.FAILED, error.message)
             return
         state = ProvenanceState.UNVERIFIED if keys is None else ProvenanceState.VERIFIED
         for source in statement.sources:
@@ -185,8 +181,10 @@ class ProvenanceReports(ContextOperations):
             yield replace(self._signer_link(rules, source, evidence), agent=agent)
         renderer = f"{statement.renderer} {statement.tool}".strip() or "none"
         yield ProvenanceLink(ProvenanceStage.RENDERER, renderer, state, _IN_STATEMENT)
-        link = _bundle_link(statement, digest, attestation.key_id, state)
-        yield replace(link, agent=agent_checks.find(InputKind.BUNDLE, digest))
+        if statement.digest == digest:
+            yield bundle_link(state, f"signed by the key {attestation.key_id}")
+        else:
+            yield bundle_link(ProvenanceState.FAILED, f"the statement is about {statement.digest}")
 
     async def _image_links(
         self, service: Service, rules: tuple[ImageSignatureRule, ...]
@@ -263,19 +261,6 @@ def _unverified_signature(source: SignedSource, evidence: Evidence) -> str:
         return "not signed"
     armor = read_commit(source.revision, data).armor
     return f"signed, not checked ({method_of(armor)})"
-
-
-def _bundle_link(
-    statement: AttestationStatement, digest: str, key_id: str, state: ProvenanceState
-) -> ProvenanceLink:
-    if statement.digest != digest:
-        return ProvenanceLink(
-            ProvenanceStage.BUNDLE,
-            digest,
-            ProvenanceState.FAILED,
-            f"the statement is about {statement.digest}",
-        )
-    return ProvenanceLink(ProvenanceStage.BUNDLE, digest, state, f"signed by the key {key_id}")
 
 
 async def _approvals(

@@ -1,7 +1,8 @@
 """Services of pipeline stages: named ones, and those that selectors match."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, Verb, require
@@ -9,7 +10,6 @@ from controlplane.clusters.model.selectors import Fleet
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.generators.operations.generation import fleet_of
 from controlplane.pipelines.engine import codec
-from controlplane.pipelines.engine.shared_services import check_promotion_order
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineService
 from controlplane.pipelines.model.rollout import StageMember, Strategy, plan_waves
@@ -99,7 +99,34 @@ async def check_shared_services(tx: Transaction, spec: pipeline.Pipeline) -> Non
     specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
     ids = {s for pipeline in (*specs, spec) for stage in pipeline.stages for s in stage.services}
     names = {str(row.id): row.name for row in await tx[ServiceStore].by_ids(ids)}
-    check_promotion_order([*specs, spec], names)
+    _check_promotion_order([*specs, spec], names)
+
+
+def _check_promotion_order(
+    pipelines: Iterable[pipeline.Pipeline], names: Mapping[str, str]
+) -> None:
+    """Raises Invalid, naming the cycle, if services would promote each other in a cycle.
+
+    A pipeline leads from the services of a stage to those of the next stages. `names` has the
+    services' names.
+    """
+    predecessors: dict[str, set[str]] = {}
+    for spec in pipelines:
+        for stage in spec.stages:
+            node = f"{spec.name}/{stage.name}"
+            sources = predecessors.setdefault(node, set())
+            for edge in spec.edges_into[stage.id]:
+                sources.add(f"{spec.name}/{spec.stage[edge.source].name}")
+            for service in stage.services:
+                if stage is spec.first:
+                    sources.add(service)
+                else:
+                    predecessors.setdefault(service, set()).add(node)
+    try:
+        TopologicalSorter(predecessors).prepare()
+    except CycleError as error:
+        cycle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
+        raise Invalid(f"pipelines would promote in a cycle: {cycle}", field="stages") from None
 
 
 async def promoting_pipeline_name(tx: Transaction, service_id: str) -> str | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controlplane.authorization import Actor, Verb, require
-from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import branch_name, finding_values
@@ -16,7 +15,7 @@ from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
-from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
 from controlplane.pipelines.operations.trigger_rows import (
     MIN_INTERVAL_S,
     open_webhook_secret,
@@ -114,7 +113,8 @@ class Triggers:
 
     async def poll(self, job: Job) -> None:
         """Polls for a new version, reports it to the engine, and schedules the next poll."""
-        view, trigger = await self._find_trigger(job.payload["pipeline"], job.payload["trigger"])
+        view = await self._find_view(job.payload["pipeline"])
+        trigger = view.spec.trigger.get(job.payload["trigger"]) if view else None
         if view is None or trigger is None:
             return
         state = view.state.triggers.get(trigger.id, TriggerState())
@@ -133,10 +133,9 @@ class Triggers:
 
     async def write(self, job: Job) -> None:
         """Writes a found version to the files that the first stage uses."""
-        effect = codec.effect_from_json(job.payload["effect"])
-        if not isinstance(effect, fx.WriteFinding):
-            raise TowlineError(f"job {job.key} contains no found version")
-        view, trigger = await self._find_trigger(job.payload["pipeline"], effect.trigger)
+        pipeline, effect = pipeline_and_effect(job, fx.WriteFinding)
+        view = await self._find_view(pipeline)
+        trigger = view.spec.trigger.get(effect.trigger) if view else None
         if view is None or trigger is None:
             return
         event: ev.Event
@@ -148,17 +147,10 @@ class Triggers:
             event = ev.FindingFailed(trigger.id, effect.finding, error.message)
         await self._pipelines.advance(view.row.id, event)
 
-    async def _find_trigger(
-        self, pipeline_id: str, trigger_id: str
-    ) -> tuple[PipelineView | None, Trigger | None]:
+    async def _find_view(self, pipeline_id: str) -> PipelineView | None:
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(pipeline_id)
-            view = await view_of(tx, row) if row else None
-        if view is None:
-            return None, None
-        return view, next(
-            (trigger for trigger in view.spec.triggers if trigger.id == trigger_id), None
-        )
+            return await view_of(tx, row) if row else None
 
     @retry_on_collision
     async def _schedule_next(

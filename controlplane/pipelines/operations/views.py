@@ -1,20 +1,21 @@
 """Pipelines and their gates as callers see them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor, ResourceKind, Verb
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.engine import codec
-from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import (
     Digests,
+    GateState,
     PipelineState,
     Release,
     ReleaseId,
+    StageState,
     digests_of,
 )
 from controlplane.pipelines.operations.gate_secrets import without_secrets
@@ -84,24 +85,27 @@ def visible_view(view: PipelineView, actor: Actor) -> PipelineView:
     )
 
 
-async def find_gate(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.GateId]:
-    """The pipeline of a gate. NotFound: no gate has this id."""
-    gate = await tx[PipelineGateStore].get(id)
-    row = found(
-        await tx[PipelineStore].get(gate.pipeline_id) if gate else None, ResourceKind.PIPELINE
-    )
-    view = await view_of(tx, row)
-    if all(gate.id != id for _, gate in view.spec.all_gates):
-        raise NotFound(kind=ResourceKind.PIPELINE)
-    return view, pipeline.GateId(id)
+async def find_gate(tx: Transaction, id: str) -> tuple[PipelineView, pipeline.Gate]:
+    """A gate or workflow with its pipeline. NotFound: no gate has this id."""
+    row = await tx[PipelineGateStore].get(id)
+    record = await tx[PipelineStore].get(row.pipeline_id) if row else None
+    view = await view_of(tx, found(record, ResourceKind.PIPELINE))
+    gate = next((gate for _, gate in view.spec.all_gates if gate.id == id), None)
+    return view, found(gate, ResourceKind.PIPELINE)
 
 
-def named_approvers(view: PipelineView, gate: pipeline.GateId) -> tuple[str, ...]:
-    """The users who may approve at a gate by name."""
-    approvals = [
-        approval_of(candidate.rule) for _, candidate in view.spec.all_gates if candidate.id == gate
-    ]
-    return next((approval.people for approval in approvals if approval is not None), ())
+def gates_in_progress(
+    spec: pipeline.Pipeline, state: PipelineState
+) -> Iterator[tuple[pipeline.Gate, GateState, ReleaseId]]:
+    """The gates before which a release waits and the begun workflows, with state and release."""
+    for edge, gate in spec.gate.values():
+        candidate = state.candidates.get(edge.id)
+        if candidate is not None and gate.id in candidate.gates:
+            yield gate, candidate.gates[gate.id], candidate.release
+    for stage, gate in spec.workflow.values():
+        stage_state = state.stages.get(stage.id, StageState())
+        if stage_state.release is not None and stage_state.workflow is not None:
+            yield gate, stage_state.workflow, stage_state.release
 
 
 def waiting_release(view: PipelineView, gate: pipeline.GateId) -> tuple[ReleaseId | None, Digests]:

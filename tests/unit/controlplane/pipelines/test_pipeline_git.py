@@ -17,8 +17,13 @@ from controlplane.pipelines.engine.events import (
 )
 from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.gate_rules import GateRule
-from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, fill_text
-from controlplane.pipelines.model.images import tags_in
+from controlplane.pipelines.model.git_writes import (
+    FileChange,
+    FileKind,
+    GitWrite,
+    fill_text,
+    tags_in,
+)
 from controlplane.pipelines.model.pipeline import Pipeline, StageId, validate
 from controlplane.pipelines.model.state import (
     GitChangeState,
