@@ -44,7 +44,7 @@ from controlplane.pipelines.model.rollout import (
 )
 from controlplane.pipelines.model.state import Health, PipelineState, RevisionRef, digests_of
 from controlplane.pipelines.operations.drafts import GateDraft
-from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.pipelines.operations.engine_runner import EngineRunner
 from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
@@ -240,7 +240,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
         assert isinstance(effect, RunCheck)
         await asyncio.sleep(GATE_SECONDS)
         event = CheckAnswered(effect.gate, effect.step, effect.attempt_key, CheckAnswer.PASSED, "")
-        await fleet.pipelines.advance(fleet.pipeline, event)
+        await fleet.pipelines.engine.advance(fleet.pipeline, event)
 
     fleet.check = answer
     await fleet.prepare()
@@ -265,12 +265,12 @@ async def idle(folder: Path) -> float:
                 id = stage.services[0]
                 row = PipelineService(f"{spec.id}/{id}"[:80], spec.id, id[:36], False)
                 await tx[PipelineServiceStore].add(row)
-    pipelines = Pipelines(deps)
-    await pipelines.pipelines_with_selectors()
+    engine = EngineRunner(deps)
+    await engine.pipelines_with_selectors()
     begun = time.process_time()
     for _ in range(RUNS):
-        await pipelines.pipelines_changed_since(now - timedelta(seconds=SWEEP_SECONDS))
-        await pipelines.pipelines_with_selectors()
+        await engine.pipelines_changed_since(now - timedelta(seconds=SWEEP_SECONDS))
+        await engine.pipelines_with_selectors()
     took = (time.process_time() - begun) / RUNS
     await store.close()
     return took / SWEEP_SECONDS

@@ -264,7 +264,7 @@ def _loops(
 ) -> Iterator[BackgroundLoop]:
     """Yields the background work of all nouns, in the order in which it starts."""
     store, bus, clock = context.store, context.bus, context.clock
-    repositories, pipelines = operations[RepositoryOperations], operations[Pipelines]
+    repositories, engine = operations[RepositoryOperations], operations[Pipelines].engine
     yield RenderLoop(
         RenderReconciler(context),
         PinnedServices(context, ports.git_history),
@@ -273,9 +273,9 @@ def _loops(
         ports.delivers,
     )
     yield PipelineLoop(
-        pipelines,
-        Promotions(context, pipelines, repositories),
-        CheckRunner(context, pipelines, operations[ClusterJobs], outward, ports.live),
+        engine,
+        Promotions(context, engine, repositories),
+        CheckRunner(context, engine, operations[ClusterJobs], outward, ports.live),
         operations[Triggers],
         context,
         holder=context.new_id(),

@@ -13,13 +13,7 @@ from controlplane.pipelines.engine.decisions import approval_problem
 from controlplane.pipelines.engine.events import Approved
 from controlplane.pipelines.model.gate_rules import needs_approval
 from controlplane.pipelines.model.pipeline import Stage
-from controlplane.pipelines.model.state import (
-    GateId,
-    GateStatus,
-    Health,
-    ReleaseId,
-    StageId,
-)
+from controlplane.pipelines.model.state import GateId, GateStatus, Health, ReleaseId, StageId
 from controlplane.pipelines.operations.views import (
     PipelineView,
     gates_in_progress,

@@ -4,8 +4,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import islice
 
-from controlplane.pipelines.operations.gate_checks import CheckRunner
-from controlplane.pipelines.operations.pipelines import (
+from controlplane.pipelines.operations.engine_runner import (
     CHECK,
     CLEAN_UP,
     FOLLOW_REQUEST,
@@ -13,8 +12,9 @@ from controlplane.pipelines.operations.pipelines import (
     RENDER,
     TICK,
     WRITE,
-    Pipelines,
+    EngineRunner,
 )
+from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
@@ -41,11 +41,11 @@ _MAX_SERVICES_PER_QUERY = 1000
 
 
 class PipelineLoop(BackgroundLoop):
-    """Drives `Pipelines` and `Promotions`; `holder` identifies this replica in leases."""
+    """Drives `EngineRunner` and `Promotions`; `holder` identifies this replica in leases."""
 
     def __init__(
         self,
-        pipelines: Pipelines,
+        engine: EngineRunner,
         promotions: Promotions,
         checks: CheckRunner,
         triggers: Triggers,
@@ -53,7 +53,7 @@ class PipelineLoop(BackgroundLoop):
         holder: str,
     ) -> None:
         super().__init__("pipelines", context.clock)
-        self._pipelines = pipelines
+        self._engine = engine
         self._promotions = promotions
         self._context = context
         work: dict[str, JobWork] = {
@@ -68,7 +68,7 @@ class PipelineLoop(BackgroundLoop):
         }
         self._swept_at, self._sweeps = context.clock.now(), 0
         self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
-        self._advance_queue = WorkQueue("advance", pipelines.advance, self.tasks, context.clock)
+        self._advance_queue = WorkQueue("advance", engine.advance, self.tasks, context.clock)
         self._changed_services: set[str] = set()
         self._changed_services_queue = WorkQueue(
             "touched", self._advance_changed_services, self.tasks, context.clock
@@ -96,15 +96,15 @@ class PipelineLoop(BackgroundLoop):
         """Covers missed events: pipelines with recent changes, and periodically all."""
         started_at, is_full = self._clock.now(), self._sweeps % _SWEEPS_OF_ALL == 0
         if is_full:
-            await self._pipelines.delete_old_events()
+            await self._engine.delete_old_events()
         for pipeline in await (self._all_pipelines() if is_full else self._recently_changed()):
             self._advance_queue.add(pipeline)
         self._swept_at = started_at
         self._sweeps += 1
 
     async def _recently_changed(self) -> list[str]:
-        changed = await self._pipelines.pipelines_changed_since(self._swept_at - _OVERLAP)
-        return sorted({*changed, *await self._pipelines.pipelines_with_selectors()})
+        changed = await self._engine.pipelines_changed_since(self._swept_at - _OVERLAP)
+        return sorted({*changed, *await self._engine.pipelines_with_selectors()})
 
     async def _all_pipelines(self) -> list[str]:
         async with self._context.store.read() as tx:
@@ -132,7 +132,7 @@ class PipelineLoop(BackgroundLoop):
         service_ids = set(islice(self._changed_services, _MAX_SERVICES_PER_QUERY))
         self._changed_services -= service_ids
         try:
-            pipelines = await self._pipelines.pipelines_of_services(service_ids)
+            pipelines = await self._engine.pipelines_of_services(service_ids)
         except TowlineError:
             self._changed_services |= service_ids
             raise
@@ -142,7 +142,7 @@ class PipelineLoop(BackgroundLoop):
             self._changed_services_queue.add(key)
 
     async def _advance_for_job(self, id: str) -> None:
-        find = partial(self._pipelines.pipeline_of_job, id)
+        find = partial(self._engine.pipeline_of_job, id)
         pipeline = await retry_forever("job", find, self._clock)
         if pipeline is not None:
             self._advance_queue.add(pipeline)

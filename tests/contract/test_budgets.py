@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from controlplane.clusters.operations.groups import ClusterGroupChange, ClusterGroups
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.engine_runner import PROMOTE, RENDER, TICK
 from controlplane.pipelines.ports import PipelineServiceStore
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import PIPELINE, OperationContext
@@ -60,7 +60,7 @@ class Fleet:
     async def go_on(self) -> None:
         """Both pipelines are looked at beside each other, and workers do what they ask for."""
         world = self.world
-        await asyncio.gather(*(world.pipelines.advance(one) for one in self.pipelines))
+        await asyncio.gather(*(world.pipelines.engine.advance(one) for one in self.pipelines))
         works = {
             RENDER: world.promotions.render,
             PROMOTE: world.promotions.promote,
@@ -123,7 +123,7 @@ async def test_a_place_that_frees_wakes_who_waits_for_it(store: Store) -> None:
     heard = fleet.world.deps.bus.subscribe(PIPELINE)
     (given,) = [one for one in await fleet.changing() if one.name == "shop"]
     await fleet.world.report(given)
-    await fleet.world.pipelines.advance(shop)
+    await fleet.world.pipelines.engine.advance(shop)
     assert await is_woken(heard, web)
     await fleet.world.pipelines.delete(fleet.world.admin, web)
     assert await is_woken(heard, shop)

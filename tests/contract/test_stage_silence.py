@@ -8,7 +8,7 @@ from controlplane.notifications.ports import NotificationStore
 from controlplane.pipelines.model.rollout import Progress, Rollout
 from controlplane.pipelines.model.state import Health, PipelineState, StageState
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.engine_runner import PROMOTE, RENDER, TICK
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
 from controlplane.platform.notification import NotificationKind
@@ -73,7 +73,7 @@ class Fleet:
 
     async def advance(self) -> None:
         world = self.world
-        await world.pipelines.advance(self.pipeline)
+        await world.pipelines.engine.advance(self.pipeline)
         work = {
             RENDER: world.promotions.render,
             PROMOTE: world.promotions.promote,

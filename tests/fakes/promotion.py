@@ -10,15 +10,15 @@ from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.state import StageState, WaitingRelease
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
-from controlplane.pipelines.operations.pipelines import (
+from controlplane.pipelines.operations.engine_runner import (
     CLEAN_UP,
     FOLLOW_REQUEST,
     PROMOTE,
     RENDER,
     TICK,
-    Pipelines,
 )
+from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.jobs import Job
@@ -151,7 +151,7 @@ class Promotion:
         self.pipelines = Pipelines(context)
         self.decisions = ReleaseDecisions(context, self.pipelines)
         self.repositories = RepositoryOperations(context)
-        self.promotions = Promotions(context, self.pipelines, self.repositories)
+        self.promotions = Promotions(context, self.pipelines.engine, self.repositories)
         self.workers: dict[str, Callable[[Job], Awaitable[None]]] = {}
         self._delivery, self._agents = RenderReconciler(context), AgentOperations(context)
         self._reports: dict[str, int] = {}
@@ -193,7 +193,7 @@ class Promotion:
     async def settle(self) -> None:
         """Lets the engine and its workers come to rest."""
         for view in await self.views():
-            await self.pipelines.advance(view.row.id)
+            await self.pipelines.engine.advance(view.row.id)
         await self.run_jobs()
 
     async def run_jobs(self) -> None:

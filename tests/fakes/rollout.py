@@ -12,7 +12,8 @@ from controlplane.clusters.ports import ClusterStore
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.pipelines import CHECK, PROMOTE, RENDER, TICK, Pipelines
+from controlplane.pipelines.operations.engine_runner import CHECK, PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
@@ -104,7 +105,7 @@ class FleetRollout:
     async def run(self) -> None:
         """Until every cluster is healthy with the release."""
         while not await self._is_done():
-            await self.pipelines.advance(self.pipeline)
+            await self.pipelines.engine.advance(self.pipeline)
             while await self._work():
                 pass
             await self._agents_report()
@@ -139,7 +140,7 @@ class FleetRollout:
 
     async def _do(self, job: Job, *, mortal: bool) -> None:
         """By a replica of its own, which knows nothing but the store."""
-        promotions = Promotions(self._context, Pipelines(self._context), self._repositories)
+        promotions = Promotions(self._context, self.pipelines.engine, self._repositories)
         works = {RENDER: promotions.render, PROMOTE: promotions.promote, TICK: promotions.tick}
         if self.check is not None:
             works[CHECK] = self.check

@@ -8,14 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from controlplane.pipelines.engine import (
-    decisions,
-    events,
-    git_merge,
-    reports,
-    silence,
-    starting,
-)
+from controlplane.pipelines.engine import decisions, events, git_merge, reports, silence, starting
 from controlplane.pipelines.engine.advance import advance
 from controlplane.pipelines.engine.effects import Effect
 from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft

@@ -18,9 +18,9 @@ from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckFinding, StartedJob
+from controlplane.pipelines.operations.engine_runner import EngineRunner, pipeline_and_effect
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.observations import job_key
-from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import Job
@@ -41,13 +41,13 @@ class CheckRunner:
     def __init__(
         self,
         context: OperationContext,
-        pipelines: Pipelines,
+        engine: EngineRunner,
         jobs: ClusterJobs,
         http_client: GuardedClient,
         live_objects: LiveObjects | None = None,
     ) -> None:
         self._context = context
-        self._pipelines = pipelines
+        self._engine = engine
         self._jobs = jobs
         self._http_client = http_client
         self._live_objects = live_objects
@@ -76,7 +76,7 @@ class CheckRunner:
             event = _event_of(effect, CheckFinding(CheckAnswer.UNDECIDED, error.message))
         except TowlineError as error:
             event = _event_of(effect, CheckFinding(CheckAnswer.FAILED, error.message))
-        await self._pipelines.advance(pipeline, event)
+        await self._engine.advance(pipeline, event)
 
 
 @dataclass(frozen=True, slots=True)

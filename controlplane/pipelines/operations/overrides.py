@@ -1,7 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, Verb, require
+from controlplane.authorization import Actor, ActorKind, Verb, require
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.pipeline import Gate
@@ -10,12 +10,7 @@ from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import PipelineView, find_gate, stage_named
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import (
-    GENERATORS,
-    PIPELINE,
-    Change,
-    OperationContext,
-)
+from controlplane.platform.context import GENERATORS, PIPELINE, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.quarantine import DeniedRevision, pipelines_within
@@ -89,7 +84,8 @@ class ReleaseDecisions:
             reason[:_MAX_REASON_LENGTH],
             call_id,
         )
-        await self._pipelines.decide_signed(view, event)
+        account = Actor(ActorKind.USER, name=gate.rule.account, email=gate.rule.account)
+        await self._pipelines.engine.decide(account, "answerGate", view, event)
 
     async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
         """Aborts a stage's rollout; clusters keep their present revision."""
@@ -165,7 +161,9 @@ class ReleaseDecisions:
             known_bad = pipeline.state.get("state", {}).get("known_bad", {})
             is_concerned = project_id in (None, pipeline.project_id)
             if revision in known_bad and is_concerned:
-                await self._pipelines.advance(pipeline.id, ev.DenialRemoved(revision, actor.email))
+                await self._pipelines.engine.advance(
+                    pipeline.id, ev.DenialRemoved(revision, actor.email)
+                )
         return removed[0]
 
     async def _find_gate(self, actor: Actor, id: str) -> tuple[PipelineView, Gate]:

@@ -22,8 +22,8 @@ from controlplane.pipelines.model.state import (
     StageState,
 )
 from controlplane.pipelines.operations.apply_release import RenderedContent, apply_release
+from controlplane.pipelines.operations.engine_runner import EngineRunner, pipeline_and_effect
 from controlplane.pipelines.operations.git_promotions import GitPromotions
-from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.ports import PipelineStore
@@ -49,10 +49,10 @@ class Promotions:
     """Carries out effects of the engine, and reports their results to it."""
 
     def __init__(
-        self, context: OperationContext, pipelines: Pipelines, repositories: RepositoryOperations
+        self, context: OperationContext, engine: EngineRunner, repositories: RepositoryOperations
     ) -> None:
         self._context = context
-        self._pipelines = pipelines
+        self._engine = engine
         self._repositories = repositories
         self._git = GitPromotions(context)
         self._renders = StageRenderer(context)
@@ -74,9 +74,9 @@ class Promotions:
             event = ev.StageRendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
-        if await self._pipelines.advance(pipeline, event):
+        if await self._engine.advance(pipeline, event):
             # The release is no longer wanted: clean up its preview branches.
-            await self._pipelines.schedule_branch_cleanup(pipeline, previews)
+            await self._engine.schedule_branch_cleanup(pipeline, previews)
 
     async def promote(self, job: Job) -> None:
         """Sets each service of a stage to exactly the approved revision."""
@@ -99,7 +99,7 @@ class Promotions:
             if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, failed)
+            await self._engine.advance(pipeline, failed)
             return None
         return await self._apply_change(pipeline, effect, change)
 
@@ -132,7 +132,7 @@ class Promotions:
                 return
         except TowlineError as error:
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, failed)
+            await self._engine.advance(pipeline, failed)
             return
         await self._apply_change(pipeline, promotion, change)
 
@@ -142,7 +142,7 @@ class Promotions:
 
     async def repository_changed(self, pipeline: str, repository_id: str) -> None:
         """Tells a pipeline that waits for a merge that the repository changed."""
-        await self._pipelines.advance(pipeline, ev.ChangeHinted(repository_id))
+        await self._engine.advance(pipeline, ev.ChangeHinted(repository_id))
 
     async def _apply_change(
         self, pipeline: str, effect: fx.Promote, change: GitWriteStatus
@@ -152,7 +152,7 @@ class Promotions:
             await self._apply_to_services(pipeline, _with_commit(effect, change), change)
         else:
             event = ev.Changed(effect.stage, effect.release, change)
-            await self._pipelines.advance(pipeline, event)
+            await self._engine.advance(pipeline, event)
 
     async def _renders_to_approved(self, pipeline: str, effect: fx.Promote) -> bool:
         """True if the effect's commits render to the approved digests."""
@@ -178,11 +178,11 @@ class Promotions:
             has_moved = change is not None and isinstance(error, _DigestMismatch)
             kind = ev.BaseMoved if has_moved else ev.PromotionFailed
             event = kind(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, event)
+            await self._engine.advance(pipeline, event)
             return
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
-            await self._pipelines.advance(pipeline, changed)
+            await self._engine.advance(pipeline, changed)
         contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in renders.items()}
         async with self._context.store.write() as tx:
             await apply_release(self._context, tx, pipeline, effect, contents, change)
@@ -209,7 +209,7 @@ class Promotions:
 
     async def tick(self, job: Job) -> None:
         """Feeds the engine with the present time."""
-        await self._pipelines.advance(job.payload["pipeline"])
+        await self._engine.advance(job.payload["pipeline"])
 
     async def _view_if_promoted_by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
         """The pipeline, if the stage is promoted by git."""

@@ -23,11 +23,7 @@ from core.signatures.trusted import method_of
 from core.spec.image_signatures import ImageSignatureRule, check_images
 from core.spec.input_checks import CheckResult, InputKind, InputVerdict
 from core.spec.source_signatures import Evidence, SignatureRule, check_signatures, decode_evidence
-from core.spec.statements.attestation import (
-    SignedSource,
-    TrustedKeys,
-    decode_statement,
-)
+from core.spec.statements.attestation import SignedSource, TrustedKeys, decode_statement
 from core.spec.statements.in_toto import envelope
 from core.spec.statements.signing_keys import former_keys, public_key
 

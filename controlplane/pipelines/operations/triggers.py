@@ -14,8 +14,9 @@ from controlplane.pipelines.engine.preview_branches import branch_name, finding_
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.operations.engine_runner import pipeline_and_effect
 from controlplane.pipelines.operations.git_promotions import GitPromotions, GitTarget
-from controlplane.pipelines.operations.pipelines import Pipelines, pipeline_and_effect
+from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.trigger_rows import (
     MIN_INTERVAL_S,
     open_webhook_secret,
@@ -128,7 +129,7 @@ class Triggers:
         await self._schedule_next(view, trigger, error, is_new, min(retry_after_s, _MAX_PAUSE_S))
         if finding is not None and (is_new or state.status is FoundStatus.FAILED):
             event = ev.TriggerFound(trigger.id, finding)
-            await self._pipelines.advance(view.row.id, event)
+            await self._pipelines.engine.advance(view.row.id, event)
         self._context.bus.publish(PIPELINE, view.row.id)
 
     async def write(self, job: Job) -> None:
@@ -145,7 +146,7 @@ class Triggers:
             if isinstance(error, Unavailable) and job.attempts < MAX_ATTEMPTS:
                 raise  # The job is retried and finds what it has already written.
             event = ev.FindingFailed(trigger.id, effect.finding, error.message)
-        await self._pipelines.advance(view.row.id, event)
+        await self._pipelines.engine.advance(view.row.id, event)
 
     async def _find_view(self, pipeline_id: str) -> PipelineView | None:
         async with self._context.store.read() as tx:

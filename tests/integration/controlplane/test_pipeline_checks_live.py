@@ -43,9 +43,9 @@ from controlplane.pipelines.model.pipeline import ServiceSelector, Verification
 from controlplane.pipelines.model.rollout import Progress, Rollout, Strategy
 from controlplane.pipelines.model.state import GateState, GateStatus, Health, StageState
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.engine_runner import CHECK, PROMOTE, RENDER, TICK
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
-from controlplane.pipelines.operations.pipelines import CHECK, PROMOTE, RENDER, TICK
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.outbound.outbound import GuardedSender
@@ -115,7 +115,9 @@ class Stand:
     def __init__(self, world: World, live: LiveObjects | None = None) -> None:
         self.world = world
         self.outward = GuardedSender(("127.0.0.0/8",))
-        self.checks = CheckRunner(world.deps, world.pipelines, world.jobs, self.outward, live)
+        self.checks = CheckRunner(
+            world.deps, world.pipelines.engine, world.jobs, self.outward, live
+        )
         self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: dict[str, list[Service]] = {}
 
@@ -158,7 +160,7 @@ class Stand:
             CHECK: self.checks.run,
             TICK: world.promotions.tick,
         }
-        await world.pipelines.advance((await self.view()).row.id)
+        await world.pipelines.engine.advance((await self.view()).row.id)
         for _ in range(30):
             async with world.deps.store.write() as tx:
                 jobs = await tx[JobStore].claim(work, "test", world.clock.now(), 100)
@@ -255,7 +257,7 @@ async def test_metric_results_are_stored_with_their_gate(
     """Each answer with its release, failed ones too; numbers that are none are not kept; of many
     the newest stay, also when the pipeline is saved anew, and none outlives its gate."""
     world = stand.world
-    monkeypatch.setattr("controlplane.pipelines.operations.pipelines.MAX_MEASURED", 2)
+    monkeypatch.setattr("controlplane.pipelines.operations.engine_runner.MAX_MEASURED", 2)
     twice = "vector(1) / 0 or label_replace(vector(2), 'a', 'b', '', '')"
     seen = []
     for release, query in enumerate(("vector(1.5)", twice, "vector(0.5)"), 1):
@@ -344,7 +346,7 @@ async def test_not_yet_is_asked_again(stand: Stand, server: Answering) -> None:
 async def test_a_private_address_is_not_asked(stand: Stand, server: Answering) -> None:
     """Without the operator's leave a gate reaches nothing inside."""
     stand.checks = CheckRunner(
-        stand.world.deps, stand.world.pipelines, stand.world.jobs, GuardedSender()
+        stand.world.deps, stand.world.pipelines.engine, stand.world.jobs, GuardedSender()
     )
     await stand.save(HttpRule(server.url), timeout_seconds=60)
     await stand.push()
@@ -357,7 +359,7 @@ async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
     async with world.deps.store.write() as tx:
         (job,) = [one for one in await tx[ClusterJobStore].all() if not one.phase.final]
         await tx[ClusterJobStore].put(replace(job, phase=phase, **more))
-    assert await world.pipelines.pipeline_of_job(job.id) == (await stand.view()).row.id
+    assert await world.pipelines.engine.pipeline_of_job(job.id) == (await stand.view()).row.id
     await stand.settle()
 
 

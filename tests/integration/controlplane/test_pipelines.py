@@ -11,7 +11,7 @@ from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.state import GateStatus, Health
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER, TICK
+from controlplane.pipelines.operations.engine_runner import PROMOTE, RENDER, TICK
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.ports import JobStore, PageQuery
@@ -80,7 +80,7 @@ class Line:
             PROMOTE: world.promotions.promote,
             TICK: world.promotions.tick,
         }
-        await world.pipelines.advance((await self.view()).row.id)
+        await world.pipelines.engine.advance((await self.view()).row.id)
         for _ in range(20):
             async with world.deps.store.write() as tx:
                 jobs = await tx[JobStore].claim(work, "test", world.clock.now(), 10)

@@ -16,9 +16,14 @@ from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.pipelines.model.state import GitChangeState, Health, StageState
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.pipelines.operations.engine_runner import (
+    CLEAN_UP,
+    FOLLOW_REQUEST,
+    PROMOTE,
+    RENDER,
+)
 from controlplane.pipelines.operations.git_promotions import GitPromotions
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
-from controlplane.pipelines.operations.pipelines import CLEAN_UP, FOLLOW_REQUEST, PROMOTE, RENDER
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
@@ -179,7 +184,7 @@ class Stand:
             FOLLOW_REQUEST: promotions.follow_request,
             CLEAN_UP: self.tidied,
         }
-        await self.world.pipelines.advance((await self.view()).row.id)
+        await self.world.pipelines.engine.advance((await self.view()).row.id)
         for _ in range(20):
             async with deps.store.write() as tx:
                 jobs = await tx[JobStore].claim(work, "test", self.world.clock.now(), 100)

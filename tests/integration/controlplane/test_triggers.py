@@ -29,8 +29,8 @@ from controlplane.pipelines.operations.drafts import (
     StageDraft,
     TriggerDraft,
 )
+from controlplane.pipelines.operations.engine_runner import WRITE
 from controlplane.pipelines.operations.overrides import ReleaseDecisions
-from controlplane.pipelines.operations.pipelines import WRITE
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.views import PipelineView
@@ -365,7 +365,7 @@ async def test_a_signed_call_of_a_ci_answers_at_its_gate(stand: Stand) -> None:
     stand.world.manifests.push(repository, {"dev": objects, "prod": objects})
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services[0])
-    await stand.world.pipelines.advance(view.row.id)
+    await stand.world.pipelines.engine.advance(view.row.id)
     async with stand.world.deps.store.write() as tx:
         jobs = await tx[JobStore].claim(["pipeline.render"], "test", stand.world.clock.now(), 10)
     for job in jobs:

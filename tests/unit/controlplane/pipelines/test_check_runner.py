@@ -27,8 +27,8 @@ from controlplane.pipelines.gates.kinds import (
 )
 from controlplane.pipelines.model.state import GateState, GateStatus
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft
+from controlplane.pipelines.operations.engine_runner import CHECK
 from controlplane.pipelines.operations.gate_checks import CheckRunner
-from controlplane.pipelines.operations.pipelines import CHECK
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.pipelines.ports import PipelineEventStore
 from controlplane.services.ports import ServiceStore
@@ -77,7 +77,7 @@ class Checks:
         context = line.memory.context
         self.jobs = ClusterJobs(context, LiveLogs())
         self.client.replies = lambda *_: (200, "all green")
-        runner = CheckRunner(context, line.pipelines, self.jobs, self.client, self.live)
+        runner = CheckRunner(context, line.pipelines.engine, self.jobs, self.client, self.live)
         line.workers[CHECK] = runner.run
 
     async def gate(self) -> GateState:
@@ -198,10 +198,10 @@ async def test_a_job_runs_once_and_decides_when_it_ends(checks: Checks) -> None:
     assert job.key.startswith(f"{view.row.id}:") and job.project_id == view.row.project_id
     await checks.line.settle()
     assert len(await checks.memory.rows(ClusterJobStore)) == 1
-    assert await checks.line.pipelines.pipeline_of_job(job.id) is None, "it has not ended"
+    assert await checks.line.pipelines.engine.pipeline_of_job(job.id) is None, "it has not ended"
     async with checks.memory.store.write() as tx:
         await tx[ClusterJobStore].change(job.id, phase=JobPhase.SUCCEEDED)
-    assert await checks.line.pipelines.pipeline_of_job(job.id) == view.row.id
+    assert await checks.line.pipelines.engine.pipeline_of_job(job.id) == view.row.id
     await checks.line.settle()
     assert (await checks.gate()).status is GateStatus.OPEN
 
@@ -392,10 +392,10 @@ async def test_a_replay_needs_the_edges_of_the_pipeline(week: Week) -> None:
 async def test_events_are_forgotten_after_the_period_of_replays(week: Week) -> None:
     count = len(await week.checks.memory.rows(PipelineEventStore))
     await week.clock.advance(timedelta(days=89).total_seconds())
-    await week.line.pipelines.delete_old_events()
+    await week.line.pipelines.engine.delete_old_events()
     assert len(await week.checks.memory.rows(PipelineEventStore)) == count > 0
     await week.clock.advance(timedelta(days=2).total_seconds())
-    await week.line.pipelines.delete_old_events()
+    await week.line.pipelines.engine.delete_old_events()
     assert await week.checks.memory.rows(PipelineEventStore) == []
 
 

@@ -14,7 +14,7 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.pipelines.gates.kinds import ApprovalRule, ExternalRule, SoakRule
 from controlplane.pipelines.model.state import Health
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.pipelines import PROMOTE, RENDER
+from controlplane.pipelines.operations.engine_runner import PROMOTE, RENDER
 from controlplane.pipelines.ports import (
     PipelineGateStore,
     PipelineServiceStore,
@@ -522,10 +522,10 @@ async def test_pipelines_are_found_by_their_services(line: Promotion) -> None:
     other = make_service("other", make_cluster("dev"))
     await line.memory.given(other)
     view = await line.save()
-    found = line.pipelines.pipelines_of_services
+    found = line.pipelines.engine.pipelines_of_services
     assert await found([IN_PROD.id, other.id]) == await found([IN_DEV.id]) == [view.row.id]
     assert await found([other.id]) == []
-    assert await line.pipelines.pipelines_with_selectors() == []
+    assert await line.pipelines.engine.pipelines_with_selectors() == []
 
 
 async def test_a_draft_is_refused_by_the_name_of_its_fault(line: Promotion) -> None:

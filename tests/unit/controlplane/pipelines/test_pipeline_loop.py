@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.pipelines.loop import PipelineLoop
 from controlplane.pipelines.model.records import PipelineRecord
-from controlplane.pipelines.operations.pipelines import TICK
+from controlplane.pipelines.operations.engine_runner import TICK
 from controlplane.platform.context import CLUSTER_JOB, GENERATORS, PIPELINE, SERVICE
 from controlplane.platform.jobs import Job
 from controlplane.platform.ports import LOST_WAKES, JobStore

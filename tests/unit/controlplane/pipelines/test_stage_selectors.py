@@ -48,7 +48,7 @@ async def test_a_later_service_of_another_project_is_not_promoted() -> None:
         make_service("web", late, project_id="other"),
     ]
     await world.given(late, *strangers)
-    await Pipelines(world.context).advance(id)
+    await Pipelines(world.context).engine.advance(id)
     assert await promoted(world) == {"prod-web"}
 
 
@@ -58,5 +58,5 @@ async def test_a_shared_cluster_matches_with_the_services_of_the_project_alone()
     world = await given(guest, make_service("api", PARTNER, project_id="guest"))
     id = await save(world, "guest")
     await world.given(make_service("web", PARTNER, project_id="other"), make_service("web", PROD))
-    await Pipelines(world.context).advance(id)
+    await Pipelines(world.context).engine.advance(id)
     assert await promoted(world) == {"partner-api"}

@@ -13,7 +13,7 @@ from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import TriggerFinding, TriggerRule
 from controlplane.pipelines.operations.drafts import StageDraft, TriggerDraft
-from controlplane.pipelines.operations.pipelines import WRITE
+from controlplane.pipelines.operations.engine_runner import WRITE
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.ports import PipelineTriggerStore
