@@ -131,6 +131,7 @@ def roll_back(draft: StateDraft, stage: Stage, failure: str) -> None:
             verified_at=None,
             progress=dict.fromkeys(good, Progress.GIVEN),
             silence=StageSilence(),
+            stopped="",
             wave_begun_at=draft.now,
             batches=state.batches + 1,
             hold=text,

@@ -288,6 +288,16 @@ def test_one_cluster_that_went_back_takes_its_stage_with_it() -> None:
     assert "error rate" in roll.line.stage("prod").hold
 
 
+def test_a_rollback_ends_the_abort_of_the_release_that_it_removes() -> None:
+    roll = watched()
+    newer = roll.move("c3")
+    roll.line.send(Aborted(PROD, newer, "bo", "looks odd"))
+    roll.line.send(VerificationFailed(PROD, newer, ServiceId("prod-0"), "error rate 7 %"))
+    roll.report()
+    state = roll.line.stage("prod")
+    assert (state.release, state.health, state.stopped) == (roll.release, Health.HEALTHY, "")
+
+
 def test_a_lifted_hold_and_cleared_digests_let_it_in_again() -> None:
     roll = watched()
     bad = roll.line.stage("prod").revisions
