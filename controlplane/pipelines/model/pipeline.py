@@ -233,6 +233,10 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
     check_unique((gate.name for gate in edge.gates), f"{field}.gates", "gate name")
     for number, gate in enumerate(edge.gates):
         _check_name(gate.name, f"{field}.gates[{number}].name")
+        if not gate.rule.in_gates:
+            raise Invalid(
+                f"{gate.kind} can only be a step of a workflow", field=f"{field}.gates[{number}]"
+            )
         gate.rule.check(f"{field}.gates[{number}]")
         gate.patience.check(f"{field}.gates[{number}]")
 

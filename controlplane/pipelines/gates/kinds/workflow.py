@@ -55,5 +55,7 @@ def _check_step(step: Step, names: Sequence[str], field: str) -> None:
         raise Invalid("must consist of letters, digits, - and _", field=f"{field}.name")
     if unknown := [name for name in step.after if name not in names]:
         raise Invalid(f"step {unknown[0]} does not exist", field=f"{field}.after")
+    if not step.rule.in_workflows:
+        raise Invalid(f"{step.rule.kind} cannot be a step of a workflow", field=field)
     step.rule.check(field)
     step.patience.check(field)

@@ -68,12 +68,12 @@ def pipeline(url: str = "https://gate.example.org") -> str:
         url="https://gate.example.org",
     )  # fmt: skip
     step = sealed(
-        "Pipeline", "main", "stages/two/workflow/rule/steps/ask/rule/secret", SIGNING,
-        account="ci@example.org",
+        "Pipeline", "main", "stages/two/workflow/rule/steps/ask/rule/http/secret", SIGNING,
+        url="https://step.example.org",
     )  # fmt: skip
     hook = sealed("Pipeline", "main", "triggers/tags/webhookSecret", PASSWORD)
     rule = {"kind": "HTTP", "http": {"url": url, "secret": gate}}
-    ask = {"kind": "EXTERNAL", "account": "ci@example.org", "secret": step}
+    ask = {"kind": "HTTP", "http": {"url": "https://step.example.org", "secret": step}}
     workflow = {"kind": "WORKFLOW", "steps": [{"name": "ask", "rule": ask}]}
     return document(
         "Pipeline",
@@ -101,13 +101,9 @@ def pipeline(url: str = "https://gate.example.org") -> str:
     )
 
 
-SERVICES = (
-    document("ServiceAccount", "ci@example.org")
-    + document("Cluster", "eu-1")
-    + "".join(
-        document("Service", name, {"namespace": "a", "repository": REPOSITORY}, cluster="eu-1")
-        for name in ("web", "shop")
-    )
+SERVICES = document("Cluster", "eu-1") + "".join(
+    document("Service", name, {"namespace": "a", "repository": REPOSITORY}, cluster="eu-1")
+    for name in ("web", "shop")
 )
 EVERYTHING = repository() + sink() + context() + SERVICES + pipeline()
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any
 
 import orjson
 import pytest
@@ -15,13 +16,15 @@ from controlplane.pipelines.api.gates import PipelineGateAttributes, PipelineSte
 from controlplane.pipelines.api.kinds_schema import kinds_schema
 from controlplane.pipelines.engine.codec import pipeline_from_json, pipeline_to_json
 from controlplane.pipelines.gates import kinds
-from controlplane.pipelines.model.gate_rules import WORKFLOW, CheckRule, GateRule
+from controlplane.pipelines.model.gate_rules import WORKFLOW, CheckRule, GateRule, Step
 from controlplane.platform.graphql.plugin_inputs import description_of, settings_of_kind
 from controlplane.platform.plugin_settings import setting_fields
 from core.errors import Invalid
 from tests.fakes.pipelines import two_stages
 
 ROOT = Path(__file__).parents[4]
+REQUIRED = {"VERSION": {"service": "db"}, "EXTERNAL": {"account": "ci@example.org"}}
+"""Settings that the examples of kinds leave to the user."""
 EACH = pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.kind)
 
 
@@ -76,6 +79,22 @@ def test_the_store_keeps_a_rule(kind: type[GateRule]) -> None:
     gate = replace(edge.gates[0], rule=rule)
     pipeline = replace(pipeline, edges=(replace(edge, gates=(gate,)),))
     assert pipeline_from_json(json.loads(orjson.dumps(pipeline_to_json(pipeline)))) == pipeline
+
+
+@EACH
+def test_a_kind_is_refused_where_it_cannot_be_decided(kind: type[GateRule]) -> None:
+    """Manifests can name every kind in every place."""
+    rule: Any = example_of(kind)
+    rule = replace(rule, **REQUIRED.get(kind.kind, {}))
+    steps = kinds.WorkflowRule((Step("one", rule),))
+    for placed, is_possible in ((rule, kind.in_gates), (steps, kind.in_workflows)):
+        try:
+            two_stages(placed)
+        except Invalid as error:
+            assert not is_possible and kind.kind in error.message
+            assert error.field is not None and error.field.startswith("edges[0].gates[0]")
+        else:
+            assert is_possible
 
 
 @EACH

@@ -5,7 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.pipelines.gates.kinds import ExternalRule, HttpRule, SoakRule, WorkflowRule
+from controlplane.pipelines.gates.kinds import (
+    ExternalRule,
+    HttpRule,
+    SoakRule,
+    WaitRule,
+    WorkflowRule,
+)
 from controlplane.pipelines.model.gate_rules import GateRule, SignedRule, Step
 from controlplane.pipelines.model.pipeline import Gate, GateId, Pipeline, Stage, StageId, validate
 from controlplane.pipelines.operations.gate_secrets import (
@@ -108,7 +114,7 @@ def test_a_rule_of_another_kind_is_as_it_was() -> None:
 @pytest.fixture
 def pipeline() -> Pipeline:
     """Secrets in a gate, in a step of a gate, and in the workflow of a stage."""
-    rules = (sealed(HTTP), sealed(workflow(EXTERNAL, SoakRule(60))), SoakRule(60))
+    rules = (sealed(EXTERNAL), sealed(workflow(HTTP, WaitRule(60))), SoakRule(60))
     made = make_pipeline({"dev prod": rules})
     own = Gate(GateId("own"), "own", sealed(workflow(HTTP)))
     prod: Stage = replace(made.stage[StageId("prod")], workflow=own)
