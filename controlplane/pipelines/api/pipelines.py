@@ -237,7 +237,7 @@ def _stage(view: PipelineView, stage: pipeline.Stage) -> PipelineStage:
         name=stage.name,
         services=[_service(view, service) for service in services],
         release=_release(view, state.release),
-        reason=_health_reason(stage, state),
+        reason=state.reason if stage.services else "the selector of the stage matches no service",
         service_names=list(stage.selector.names) if stage.selector else [],
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, state),
@@ -272,21 +272,18 @@ def _silent_services(view: PipelineView, silence: StageSilence) -> list[SilentSt
     ]
 
 
-def _health_reason(stage: pipeline.Stage, state: StageState) -> str:
-    return state.reason if stage.services else "the selector of the stage matches no service"
-
-
 def _edge(
     view: PipelineView, edge: pipeline.StageEdge, stages: dict[pipeline.StageId, PipelineStage]
 ) -> PipelineStageEdge:
     candidate = view.state.candidates.get(edge.id)
     target = view.state.stages.get(edge.target)
     rendered = target.rendered.get(candidate.release, {}) if candidate and target else {}
+    gate_states = candidate.gates if candidate else {}
     return PipelineStageEdge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],
         to=stages[edge.target],
-        gates=[gate_type(gate, _gate_state(gate, candidate)) for gate in edge.gates],
+        gates=[gate_type(gate, gate_states.get(gate.id, GateState())) for gate in edge.gates],
         release=_release(view, candidate.release) if candidate else None,
         reason=_wait_reason(candidate),
         digests=_revisions(rendered),
@@ -299,10 +296,6 @@ def _wait_reason(candidate: WaitingRelease | None) -> str:
     if candidate.refusal is not None:
         return f"rejected by {candidate.refusal.actor}: {candidate.refusal.reason}"
     return candidate.render_error or candidate.reason
-
-
-def _gate_state(gate: pipeline.Gate, candidate: WaitingRelease | None) -> GateState:
-    return candidate.gates.get(gate.id, GateState()) if candidate else GateState()
 
 
 def _release(view: PipelineView, id: ReleaseId | None) -> ReleaseType | None:

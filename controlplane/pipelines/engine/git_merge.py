@@ -16,7 +16,6 @@ from controlplane.pipelines.model.state import (
     StageState,
     WaitingRelease,
 )
-from core.identity import ServiceId
 
 _FIRST_INTERVAL_S = 15
 _MAX_INTERVAL_S = 300
@@ -78,8 +77,8 @@ def follow_change(draft: StateDraft, stage: Stage) -> None:
         looks = change.looks + 1
         revisions = {
             service: state.revisions[service]
-            for service in _services_in_progress(state)
-            if service in state.revisions
+            for service, progress in state.progress.items()
+            if progress is Progress.GIVEN and service in state.revisions
         }
         key = f"follow/{stage.id}/{state.release}/{state.attempt}/{looks}"
         draft.emit(FollowChange(key, stage.id, state.release, revisions or state.revisions))
@@ -107,10 +106,6 @@ def _next_check_time(draft: StateDraft, change: GitWriteStatus) -> datetime:
     return draft.now + timedelta(
         seconds=min(_FIRST_INTERVAL_S * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
     )
-
-
-def _services_in_progress(state: StageState) -> list[ServiceId]:
-    return [service for service, progress in state.progress.items() if progress is Progress.GIVEN]
 
 
 def _last_good_state(draft: StateDraft, stage: StageId, state: StageState) -> StageState:

@@ -28,9 +28,7 @@ Images = Mapping[str, Collection[str]]
 
 
 class WriteMode(StrEnum):
-    """COMMIT: directly to the branch. REQUEST: through a pull or
-    merge request that people merge.
-    """
+    """Way in which a change reaches the branch."""
 
     COMMIT = "COMMIT"
     """Push a commit to the branch itself."""
@@ -39,7 +37,7 @@ class WriteMode(StrEnum):
 
 
 class FileKind(StrEnum):
-    """IMAGE: new tag of an image. FIELD: new value of a field. FOLDER: copy of a whole folder."""
+    """Kind of change to a file or folder."""
 
     IMAGE = "IMAGE"
     """Set the tag of an image wherever the file names it."""

@@ -23,9 +23,7 @@ _BUDGET_RECHECK_INTERVAL = timedelta(seconds=60)
 
 
 class Strategy(StrEnum):
-    """ALL: at once. ROLLING: a limited number at a time. CANARY: some first. WAVES: one wave after
-    another.
-    """
+    """Strategy of a rollout."""
 
     ALL = "ALL"
     """All services at once."""

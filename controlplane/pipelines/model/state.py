@@ -39,7 +39,7 @@ class Health(StrEnum):
 
 
 class GateStatus(StrEnum):
-    """PENDING: not its turn yet. RUNNING: being decided. OPEN: passed. CLOSED: refused."""
+    """State of a gate or of one of its checks."""
 
     PENDING = "PENDING"
     """The evaluation has not started."""
@@ -171,7 +171,7 @@ class WaitingRelease:
 
 
 class GitChangeState(StrEnum):
-    """OPEN: a request that waits to be merged. LANDED: the branch contains the change."""
+    """State of a Git change."""
 
     OPEN = "OPEN"
     """A pull or merge request waits to be merged."""
@@ -217,7 +217,7 @@ class UnreleasedState:
 
 
 class FoundStatus(StrEnum):
-    """WAITING: blocked. WRITING, DONE, FAILED: state of the last finding."""
+    """State of a trigger's last finding."""
 
     IDLE = "IDLE"
     """Nothing found yet."""

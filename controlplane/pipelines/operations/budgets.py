@@ -35,18 +35,20 @@ async def budget_events(
     free, limit_reason = [], ""
     for id in _in_rollout_order(spec, state):
         cluster = clusters.get(services[id].cluster_id) if id in services else None
-        cluster_groups = [
-            group for group in groups if cluster is not None and group.contains(cluster)
-        ]
-        full_group = next(
-            (group for group in cluster_groups if _is_full(group, busy[group.id], cluster)), None
-        )
-        if full_group is not None:
-            limit_reason = limit_reason or _limit_reason(full_group)
+        if cluster is None:
+            free.append(id)
             continue
-        free.append(id)
-        for group in cluster_groups:
-            busy[group.id].add(cluster.id if cluster else "")
+        limits = [group for group in groups if group.contains(cluster)]
+        full_group = next((group for group in limits if _is_full(group, busy, cluster)), None)
+        if full_group is None:
+            free.append(id)
+            for group in limits:
+                busy[group.id].add(cluster.id)
+        elif not limit_reason:
+            name, limit = full_group.name, full_group.max_changing
+            limit_reason = (
+                f"cluster group {name!r}: its limit of {limit} changing clusters is reached"
+            )
     return [ev.Budgeted(BudgetRoom(tuple(free), limit_reason))]
 
 
@@ -122,10 +124,6 @@ def _in_progress(state: PipelineState) -> Iterator[ServiceId]:
             )
 
 
-def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bool:
-    return cluster is not None and cluster.id not in busy and len(busy) >= group.max_changing
-
-
-def _limit_reason(group: ClusterGroup) -> str:
-    limit = group.max_changing
-    return f"cluster group {group.name!r}: its limit of {limit} changing clusters is reached"
+def _is_full(group: ClusterGroup, busy: Mapping[str, set[str]], cluster: Cluster) -> bool:
+    clusters = busy[group.id]
+    return cluster.id not in clusters and len(clusters) >= group.max_changing

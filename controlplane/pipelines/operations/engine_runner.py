@@ -38,6 +38,7 @@ from controlplane.pipelines.operations.budgets import (
     frees_budget,
     store_changing,
 )
+from controlplane.pipelines.operations.gate_secrets import without_secrets
 from controlplane.pipelines.operations.observations import (
     disabled_approver_events,
     environment_events,
@@ -46,7 +47,6 @@ from controlplane.pipelines.operations.observations import (
 from controlplane.pipelines.operations.stages import BY_FLEET, bind_services, with_selected_services
 from controlplane.pipelines.operations.views import (
     PipelineView,
-    recorded_spec,
     view_of,
     waiting_release,
 )
@@ -283,13 +283,17 @@ async def record_events(
     *,
     snapshot: bool = True,
 ) -> None:
-    """Records events; a snapshot of the row before them is a starting point for replays."""
+    """Records events; a snapshot of the row before them is a starting point for replays.
+
+    Recorded specifications have no secrets.
+    """
+    spec = without_secrets(codec.pipeline_from_json(row.spec)) if snapshot else None
     event = PipelineEvent(
         context.new_id(),
         row.id,
         context.clock.now(),
         [codec.event_to_json(event) for event in events],
-        recorded_spec(row.spec) if snapshot else None,
+        codec.pipeline_to_json(spec) if spec else None,
         row.state if snapshot else None,
     )
     await tx[PipelineEventStore].add(event)

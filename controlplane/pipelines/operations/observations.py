@@ -20,7 +20,6 @@ from controlplane.pipelines.model.state import (
     PipelineState,
     ReleaseId,
     RevisionRef,
-    Revisions,
     StageState,
 )
 from controlplane.pipelines.operations.views import PipelineView, gates_in_progress
@@ -192,34 +191,27 @@ def _services_health(
     healths: dict[ServiceId, Health] = {}
     reasons: dict[ServiceId, str] = {}
     for id in state.progress:
-        service = services.get(id)
-        health_and_reason = (
-            _service_health(service, state) if service else _missing_service_health(stage, id)
-        )
-        if health_and_reason is not None:
-            healths[id], reason = health_and_reason
-            if reason:
-                reasons[id] = reason
+        if id in services:
+            health, reason = _service_health(services[id], state)
+        elif id in stage.services:
+            health, reason = Health.FAILED, "a service of the stage was deleted"
+        else:  # A selector no longer matches it.
+            continue
+        if health is not None:
+            healths[id] = health
+        if reason:
+            reasons[id] = reason
     return ev.ServicesHealth(stage.id, release, healths, reasons)
 
 
-def _missing_service_health(stage: pipeline.Stage, id: ServiceId) -> tuple[Health, str] | None:
-    """A deleted service fails its stage; one that a selector no longer matches is ignored."""
-    return (Health.FAILED, "a service of the stage was deleted") if id in stage.services else None
-
-
-def _service_health(service: Service, state: StageState) -> tuple[Health, str] | None:
-    if _runs_release(service, state.revisions):
+def _service_health(service: Service, state: StageState) -> tuple[Health | None, str]:
+    """Health of a service with the release of its stage; None while it does not run that."""
+    revision = state.revisions.get(service.id)
+    if revision is not None and revision.digest == service.desired.digest:
         return _combined_health([service])
     if not state.verified:
-        return None  # The service did not get the release yet, or applying it failed.
+        return None, ""  # The service did not get the release yet, or applying it failed.
     return Health.PROGRESSING, f"{service.name} does not run this release"
-
-
-def _runs_release(service: Service, revisions: Revisions) -> bool:
-    """True if the desired state of the service is its stage's release."""
-    revision = revisions.get(service.id)
-    return revision is not None and revision.digest == service.desired.digest
 
 
 def _first_stage_observed(id: pipeline.StageId, services: Sequence[Service]) -> ev.StageObserved:

@@ -121,7 +121,10 @@ class Triggers:
         state = view.state.triggers.get(trigger.id, TriggerState())
         finding, error, retry_after_s = None, "", 0.0
         try:
-            finding = await trigger.rule.discover(self._trigger_context(view))
+            sources = TriggerSources(
+                self._context, self._repositories, self._registries, self._git_tags, view
+            )
+            finding = await trigger.rule.discover(sources)
             error = "" if finding else "no version matches"
         except TowlineError as failure:
             error, retry_after_s = failure.message, failure.retry_after or 0.0
@@ -178,11 +181,6 @@ class Triggers:
             )
             await tx[PipelineTriggerStore].put(checked)
             await schedule_poll(self._context, tx, view.row.id, trigger.id, seconds)
-
-    def _trigger_context(self, view: PipelineView) -> "TriggerSources":
-        return TriggerSources(
-            self._context, self._repositories, self._registries, self._git_tags, view
-        )
 
     async def _write_finding(
         self, view: PipelineView, trigger: Trigger, effect: fx.WriteFinding

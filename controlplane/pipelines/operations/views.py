@@ -18,7 +18,6 @@ from controlplane.pipelines.model.state import (
     StageState,
     digests_of,
 )
-from controlplane.pipelines.operations.gate_secrets import without_secrets
 from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
 from controlplane.platform.ports import Transaction
 from controlplane.platform.references import found
@@ -27,7 +26,6 @@ from controlplane.repositories.ports import PushStore
 from controlplane.services.model.service import Service
 from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import NotFound
-from core.json_object import JsonMapping, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,6 @@ async def view_of(
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
     )
-
-
-def recorded_spec(spec: JsonMapping) -> JsonObject:
-    """A pipeline's spec for its history, without signing secrets."""
-    return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
 
 
 def visible_view(view: PipelineView, actor: Actor) -> PipelineView:
