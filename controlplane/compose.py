@@ -274,7 +274,7 @@ def _loops(
     )
     yield PipelineLoop(
         engine,
-        Promotions(context, engine, repositories),
+        Promotions(context, engine),
         CheckRunner(context, engine, operations[ClusterJobs], outward, ports.live),
         operations[Triggers],
         context,

@@ -151,7 +151,7 @@ class Promotion:
         self.pipelines = Pipelines(context)
         self.decisions = ReleaseDecisions(context, self.pipelines)
         self.repositories = RepositoryOperations(context)
-        self.promotions = Promotions(context, self.pipelines.engine, self.repositories)
+        self.promotions = Promotions(context, self.pipelines.engine)
         self.workers: dict[str, Callable[[Job], Awaitable[None]]] = {}
         self._delivery, self._agents = RenderReconciler(context), AgentOperations(context)
         self._reports: dict[str, int] = {}

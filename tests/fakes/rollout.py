@@ -140,7 +140,7 @@ class FleetRollout:
 
     async def _do(self, job: Job, *, mortal: bool) -> None:
         """By a replica of its own, which knows nothing but the store."""
-        promotions = Promotions(self._context, self.pipelines.engine, self._repositories)
+        promotions = Promotions(self._context, self.pipelines.engine)
         works = {RENDER: promotions.render, PROMOTE: promotions.promote, TICK: promotions.tick}
         if self.check is not None:
             works[CHECK] = self.check

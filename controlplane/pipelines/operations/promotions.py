@@ -29,7 +29,6 @@ from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import OperationContext
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
-from controlplane.repositories.operations import RepositoryOperations
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import publish_render, publish_service
 from controlplane.services.operations.quarantine import check_not_denied
@@ -48,12 +47,9 @@ class _DigestMismatch(Conflict):
 class Promotions:
     """Carries out effects of the engine, and reports their results to it."""
 
-    def __init__(
-        self, context: OperationContext, engine: EngineRunner, repositories: RepositoryOperations
-    ) -> None:
+    def __init__(self, context: OperationContext, engine: EngineRunner) -> None:
         self._context = context
         self._engine = engine
-        self._repositories = repositories
         self._git = GitPromotions(context)
         self._renders = StageRenderer(context)
 

@@ -83,7 +83,7 @@ class World:
         self.interventions = AgentCommands(self.deps)
         self.records = AuditLogOperations(self.deps)
         self.pipelines = Pipelines(self.deps)
-        self.promotions = Promotions(self.deps, self.pipelines.engine, self.repositories)
+        self.promotions = Promotions(self.deps, self.pipelines.engine)
 
     async def cluster(self, name: str = "dev", *, connected: bool = True) -> Cluster:
         """A registered cluster; by default its agent has connected before."""

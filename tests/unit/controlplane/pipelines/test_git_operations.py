@@ -290,7 +290,7 @@ async def test_a_placeholder_without_a_value_is_named(line: Promotion) -> None:
 
 async def test_a_process_without_git_writes_nothing(line: Promotion) -> None:
     await save(line)
-    bare = type(line.promotions)(line.memory.context, line.pipelines.engine, line.repositories)
+    bare = type(line.promotions)(line.memory.context, line.pipelines.engine)
     line.promotions = bare
     await line.push("1")
     candidate = await line.candidate()
