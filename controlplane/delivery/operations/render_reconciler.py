@@ -220,8 +220,12 @@ class RenderReconciler(ContextOperations):
                 after, entries = self._apply_outcome(outcome, current, denied_revisions)
                 if not (columns := _changed_columns(current, after)):
                     continue
-                if after.desired.revision_id != current.desired.revision_id:
-                    revisions.append(_new_revision(outcome, after))
+                commit = outcome.commit
+                if commit and after.desired.revision_id != current.desired.revision_id:
+                    subject, actor = commit.subject[:512], commit.author[:320]
+                    revisions.append(
+                        Revision.of(after, commit.sha, subject, commit.committed_at, actor)
+                    )
                 changes[after.id] = columns
                 ledger_entries += entries
                 changed.append(after)
@@ -391,24 +395,3 @@ async def mark_for_render(
 
 def _render_inputs(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
     return cluster.kubernetes_version, cluster.facts.api_versions
-
-
-def _new_revision(outcome: _Outcome, service: Service) -> Revision:
-    commit = outcome.commit
-    if commit is None or outcome.rendered is None or service.desired.revision_id is None:
-        raise ValueError("a revision needs a rendered commit")
-    return Revision(
-        id=service.desired.revision_id,
-        service_id=service.id,
-        sha=commit.sha,
-        ref=service.spec.ref,
-        folder=service.spec.folder,
-        digest=outcome.rendered.digest,
-        attestation=outcome.rendered.attestation,
-        source=outcome.rendered.source,
-        author=commit.author[:512],
-        subject=commit.subject[:512],
-        committed_at=commit.committed_at,
-        inserted_at=service.updated_at,
-        actor=commit.author[:320],
-    )

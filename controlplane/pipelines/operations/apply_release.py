@@ -65,7 +65,10 @@ async def apply_release(
         }
         after = before.changed(**columns)
         changes[after.id] = columns
-        revisions.append(_new_revision(after, columns["revision_id"], origin, effect))
+        subject = origin.subject if origin else ""
+        committed_at = origin.committed_at if origin else after.updated_at
+        release = str(effect.release)[:64]
+        revisions.append(Revision.of(after, commit, subject, committed_at, "pipeline", release))
         entries.append(_ledger_entry(after, effect, change))
     await tx[RevisionStore].add_each(revisions)
     await tx[ServiceStore].change_each(changes)
@@ -106,27 +109,6 @@ def _service_columns(
         "updated_at": context.clock.now(),
         "author": origin.author if origin else "",
     }
-
-
-def _new_revision(
-    service: Service, id: str, origin: Revision | None, effect: fx.Promote
-) -> Revision:
-    return Revision(
-        id=id,
-        service_id=service.id,
-        sha=service.desired.pinned_sha or "",
-        ref=service.spec.ref,
-        folder=service.spec.folder,
-        digest=service.desired.digest or "",
-        attestation=service.desired.attestation,
-        source=service.desired.input_digest or "",
-        author=service.desired.author,
-        subject=origin.subject if origin else "",
-        committed_at=origin.committed_at if origin else service.updated_at,
-        inserted_at=service.updated_at,
-        actor="pipeline",
-        release_id=str(effect.release)[:64],
-    )
 
 
 def _ledger_entry(

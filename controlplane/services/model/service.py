@@ -486,6 +486,35 @@ class Revision:
     attestation: Attestation | None = None
     """Signed statement of the renderer about the bundle."""
 
+    @classmethod
+    def of(
+        cls,
+        service: Service,
+        sha: str,
+        subject: str,
+        committed_at: datetime,
+        actor: str,
+        release_id: str | None = None,
+    ) -> "Revision":
+        """Returns the revision of a service that was just rendered at a commit."""
+        spec, desired = service.spec, service.desired
+        return cls(
+            desired.revision_id or "",
+            service.id,
+            sha,
+            spec.ref,
+            spec.folder,
+            desired.digest or "",
+            desired.input_digest or "",
+            desired.author,
+            subject,
+            committed_at,
+            service.updated_at,
+            actor,
+            release_id,
+            desired.attestation,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Component:
