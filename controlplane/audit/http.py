@@ -16,7 +16,7 @@ from controlplane.audit.model.formats import FORMATS, AuditFormat
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization import Actor, ResourceKind, Verb, require_any
 from controlplane.platform.audit_entry import AuditVerdict
-from controlplane.platform.http.tokens import bearer_token
+from controlplane.platform.http.tokens import bearer_token, client_address
 from controlplane.platform.time_text import parse_time
 from core.errors import Code, Invalid, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
@@ -62,7 +62,6 @@ class AuditExport:
             yield b"".join(write(row) for row in rows)
 
     async def _authenticate(self, request: Request) -> Actor:
-        source = request.client.host if request.client else ""
         token = bearer_token(request.headers.get("authorization", ""))
         if token and token_kind(token) is TokenKind.SESSION:
             raise Unauthenticated("send a session in its cookie, not as a token")
@@ -71,7 +70,7 @@ class AuditExport:
             token = self._cookies.session_secret(request)
         if not token:
             raise Unauthenticated("sign in first: send a token, or run `towline login`")
-        return await self._identity.authenticate(token, source)
+        return await self._identity.authenticate(token, client_address(request))
 
 
 def _parsed_query(request: Request) -> tuple[AuditFormat, AuditFilter]:

@@ -29,7 +29,7 @@ from controlplane.http.media_types import GRAPHQL_RESPONSE, JSON, media_type_for
 from controlplane.http.metrics import ApiMetrics
 from controlplane.platform.graphql.context import ApiBackend, Context
 from controlplane.platform.graphql.persisted import PersistedQueries, UnknownQueryHash
-from controlplane.platform.http.tokens import bearer_token, token_in_payload
+from controlplane.platform.http.tokens import bearer_token, client_address, token_in_payload
 from controlplane.platform.rate_limits import ADDRESS, RequestLimiter
 from core.errors import Code, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
@@ -129,8 +129,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     async def get_context(
         self, request: Request | WebSocket, response: Response | WebSocket
     ) -> Context:
-        source = request.client.host if request.client else ""
-        context = Context(self._backend, request, response, source=source)
+        context = Context(self._backend, request, response, source=client_address(request))
         token = bearer_token(request.headers.get("authorization", ""))
         if token_kind(token) is TokenKind.SESSION:
             context.refused = Unauthenticated("send a session in its cookie, not as a token")

@@ -20,7 +20,7 @@ from controlplane.access.model.users import Group, User
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.scim import ScimDirectory, ScimGroup
 from controlplane.authorization import Actor
-from controlplane.platform.http.tokens import bearer_token
+from controlplane.platform.http.tokens import bearer_token, client_address
 from core.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
 from core.identity import TokenKind, token_kind
 from core.json_object import JsonObject
@@ -92,8 +92,7 @@ class ScimRoutes:
             raise Unauthenticated(
                 "authenticate with a token of the directory's service account (tws_…)"
             )
-        source = request.client.host if request.client else ""
-        return await self._identity.authenticate(token, source)
+        return await self._identity.authenticate(token, client_address(request))
 
     async def _list_users(self, actor: Actor, request: Request) -> Response:
         condition = scim.parse_filter(_filter_text(request), ("userName", "externalId"))

@@ -18,6 +18,7 @@ from controlplane.access.operations.sign_in import DEVICE_LIFE, DevicePending, P
 from controlplane.access.operations.token_exchange import TokenExchange
 from controlplane.authorization import Actor
 from controlplane.platform.http import pages
+from controlplane.platform.http.tokens import client_address
 from core.errors import HTTP_STATUS, Code, Invalid, TowlineError, Unauthenticated
 from core.runtime.clock import Clock
 
@@ -105,7 +106,7 @@ class SignInRoutes:
             form.get("email", ""),
             form.get("name", "")[:255],
             form.get("password", ""),
-            _client_address(request),
+            client_address(request),
         )
         return self._session_response(request, secret, "/")
 
@@ -136,7 +137,7 @@ class SignInRoutes:
         provider = request.query_params.get("provider", "")
         back = local_path(request.query_params.get("back", "/"))
         redirect = self._redirect(request, provider)
-        started = await self._signin.begin_oidc(provider, redirect, back, _client_address(request))
+        started = await self._signin.begin_oidc(provider, redirect, back, client_address(request))
         response = RedirectResponse(started.url, 302)
         self._cookies.set_login(request, response, started.browser)
         return response
@@ -153,7 +154,7 @@ class SignInRoutes:
             query.get("iss", "")[:2000],
         )
         browser = self._cookies.login_secret(request)
-        secret, back = await self._signin.finish_oidc(reply, browser, _client_address(request))
+        secret, back = await self._signin.finish_oidc(reply, browser, client_address(request))
         return self._session_response(request, secret, back)
 
     def _redirect(self, request: Request, provider: str) -> str:
@@ -163,7 +164,7 @@ class SignInRoutes:
     async def sign_in(self, request: Request) -> Response:
         form = await self._same_origin_form(request)
         secret = await self._signin.sign_in_with_password(
-            form.get("email", "")[:320], form.get("password", ""), _client_address(request)
+            form.get("email", "")[:320], form.get("password", ""), client_address(request)
         )
         return self._session_response(request, secret, local_path(form.get("back", "/")))
 
@@ -183,7 +184,7 @@ class SignInRoutes:
         client = form.get("client_id") or "a program"
         renewable = OFFLINE in form.get("scope", "").split()
         device, code = await self._signin.begin_device(
-            client, _client_address(request), renewable=renewable
+            client, client_address(request), renewable=renewable
         )
         page = f"{self._cookies.base_url(request)}/device"
         user_code = f"{code[:4]}-{code[4:]}"
@@ -208,14 +209,12 @@ class SignInRoutes:
                 return JSONResponse({"error": "authorization_pending"}, 400)
         elif grant == "refresh_token":
             refresh_token = form.get("refresh_token", "")[:200]
-            issued = await self._signin.refresh_tokens.renew(
-                refresh_token, _client_address(request)
-            )
+            issued = await self._signin.refresh_tokens.renew(refresh_token, client_address(request))
         elif grant == EXCHANGE_GRANT:
             if form.get("subject_token_type") not in _SUBJECT_TYPES:
                 raise Invalid("must be a JWT", field="subject_token_type")
             subject = form.get("subject_token", "")
-            issued = IssuedTokens(*await self._accounts.exchange(subject, _client_address(request)))
+            issued = IssuedTokens(*await self._accounts.exchange(subject, client_address(request)))
         else:
             return JSONResponse({"error": "unsupported_grant_type"}, 400)
         row = issued.token
@@ -238,7 +237,7 @@ class SignInRoutes:
         secret = self._cookies.session_secret(request)
         if not secret:
             raise Unauthenticated("sign in first")
-        return await self._identity.authenticate(secret, _client_address(request))
+        return await self._identity.authenticate(secret, client_address(request))
 
     async def _same_origin_form(self, request: Request) -> dict[str, str]:
         """Reads a form that our own page sent."""
@@ -305,10 +304,6 @@ async def _read_form(request: Request) -> dict[str, str]:
         if isinstance(body_fields, dict):
             return {name: value for name, value in body_fields.items() if isinstance(value, str)}
     raise Invalid("send a form, or a JSON object of strings")
-
-
-def _client_address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _alphanumeric(code: str) -> str:

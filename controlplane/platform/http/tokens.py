@@ -1,6 +1,13 @@
-"""Bearer tokens of requests."""
+"""Bearer tokens of requests, and the addresses of their clients."""
 
 from collections.abc import Mapping
+
+from starlette.requests import HTTPConnection
+
+
+def client_address(request: HTTPConnection) -> str:
+    """Returns the network address of the client; empty if it is unknown."""
+    return request.client.host if request.client else ""
 
 
 def bearer_token(authorization: str) -> str:
