@@ -4,8 +4,9 @@ A fence denies what it does not list. `core.spec.fences` has the part that agent
 meaning of kinds; `core.wildcards` has that of patterns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from core.errors import Invalid
 from core.remotes import source_url
@@ -243,7 +244,11 @@ class Fence:
         place = self.destination(cluster, namespace)
         if place is None:
             return ServiceFence(project, rules=(ObjectRules(),))
-        covering = [rule for rule in self.destinations if rule.covers(cluster)]
+        covering = tuple(
+            (rule.service_account, rule.namespaces)
+            for rule in self.destinations
+            if rule.covers(cluster)
+        )
         namespaces = _namespaces_of_account(covering, place.service_account)
         rules = ObjectRules(namespaces, self.cluster_scoped_kinds, self.denied_kinds)
         account = qualified_account(place.service_account, namespace)
@@ -261,20 +266,26 @@ UNRESTRICTED = Fence(unrestricted=True)
 """The fence that allows everything."""
 
 
-def _namespaces_of_account(rules: Sequence[DestinationRule], account: str) -> tuple[str, ...]:
+# All services of a project with the same account share the patterns.
+@lru_cache(1024)
+def _namespaces_of_account(
+    rules: tuple[tuple[str, tuple[str, ...]], ...], account: str
+) -> tuple[str, ...]:
     """Returns the patterns of an account's rules, and between them those that exclude namespaces of
     other accounts' earlier rules.
+
+    `rules`: account and namespaces of each.
     """
     own: list[str] = []
     patterns: list[str] = []
-    for rule in reversed(rules):
-        if rule.service_account == account:
-            own += rule.namespaces
-            patterns[:0] = rule.namespaces
+    for rule_account, namespaces in reversed(rules):
+        if rule_account == account:
+            own += namespaces
+            patterns[:0] = namespaces
         else:
             patterns[:0] = [
                 EXCLUDED + pattern
-                for pattern in rule.namespaces
+                for pattern in namespaces
                 if any(overlap(pattern, later) for later in own)
             ]
     return tuple(patterns)
