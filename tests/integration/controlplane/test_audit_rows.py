@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.api.schema import schema
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import ANONYMOUS, SYSTEM, Actor
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.audit_cases import CALLER, CASES
@@ -90,6 +92,38 @@ async def test_every_refused_mutation_leaves_one_row(stage: Stage) -> None:
             wrong[name] = verdicts
     assert wrong == {}
     assert seen > 40
+
+
+REFUSED_CALLS = {
+    "an ID": ('mutation { deleteCluster(id: "%s") { id } }', ["deleteCluster"]),
+    "an alias": ('mutation { gone: deleteCluster(id: "%s") { id } }', ["deleteCluster"]),
+    "a variable": ("mutation($x: ID!) { deleteCluster(id: $x) { id } }", ["deleteCluster"]),
+    "another name of the argument": (
+        'mutation { upgradeAgent(version: "1", image: "x", clusterId: "%s") { id } }',
+        ["upgradeAgent"],
+    ),
+    "two": (
+        'mutation { a: deleteCluster(id: "%s") { id } b: detachCluster(id: "%s") { id } }',
+        ["deleteCluster", "detachCluster"],
+    ),
+    "a query": ('{ whoCan(verb: READ, kind: CLUSTER, id: "%s") { user { id } } }', []),
+}
+
+
+async def test_a_refused_mutation_names_its_object(stage: Stage) -> None:
+    """A refused query leaves no row."""
+    id, caller = stage.ids["cluster"], stage.callers["viewer here"]
+    context = Context(stage.plane.api, caller=caller)
+    found, expected = {}, {}
+    for name, (text, actions) in REFUSED_CALLS.items():
+        stage.store.rows.clear()
+        result = await schema.execute(text.replace("%s", id), {"x": id}, context_value=context)
+        assert result.errors, name
+        await stage.plane.operations[AuditLogOperations].flush()
+        found[name] = [(row.action, row.target_id, row.actor) for row in stage.store.rows]
+        expected[name] = [(action, id, caller.email) for action in actions]
+        assert {row.verdict for row in stage.store.rows} <= {AuditVerdict.REFUSED}
+    assert found == expected
 
 
 async def test_a_flood_of_refusals_is_bounded(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -156,6 +157,16 @@ def test_batches_keep_all_rows_in_order(
     assert all(batch[-1].at - batch[0].at < timedelta(minutes=1) for batch in some)
 
 
+@pytest.mark.parametrize(("seconds", "blocks"), [(59, 1), (60, 2), (-59, 1), (-60, 2)])
+def test_rows_a_minute_apart_are_in_different_blocks(seconds: int, blocks: int) -> None:
+    """Also if the clock of another replica is behind."""
+    first = AuditEntry(NOW, "ada", "createCluster", AuditVerdict.ALLOWED)
+    second = replace(first, at=NOW + timedelta(seconds=seconds))
+    assert len(list(batches([first, second]))) == blocks
+    (block, _) = pack(ChainHead(AuditKind.CHANGE), [(first, HERE), (second, HERE)])
+    assert (block.first_at, block.last_at) == (min(NOW, second.at), max(NOW, second.at))
+
+
 @given(ENTRIES, SIZES, st.data())
 def test_an_altered_block_is_the_one_that_is_named(
     entries: list[AuditEntry], size: int, data: st.DataObject
@@ -166,7 +177,9 @@ def test_an_altered_block_is_the_one_that_is_named(
     changes: list[IndexedBlock] = [
         (replace(block, hash="0" * 64), terms),
         (replace(block, previous_hash="0" * 64), terms),
+        (replace(block, first_at=NOW - timedelta(microseconds=1)), terms),
         (replace(block, last_at=NOW + timedelta(microseconds=1)), terms),
+        (replace(block, kind=AuditKind.SIGN_IN), terms),
         (replace(block, last_number=block.last_number + 1), terms),
         (replace(block, packed=block.packed[:-1]), terms),
         (replace(block, packed=block.packed + b"0"), terms),
@@ -213,12 +226,15 @@ def test_a_chain_written_anew_does_not_end_where_it_should() -> None:
 
 
 def test_actions_tell_their_kind() -> None:
+    sign_ins = """signIn signOut signOutEverywhere useToken setUp approveDevice refuseDevice
+        exchangeToken renewToken endTokens""".split()
     kinds = {
         "createCluster": AuditKind.CHANGE,
-        "signIn": AuditKind.SIGN_IN,
+        "expireAudit": AuditKind.CHANGE,
         "kubernetes.get": AuditKind.REQUEST,
+        "audit.dropped": AuditKind.REQUEST,
         "agent.connect": AuditKind.AGENT,
-    }
+    } | dict.fromkeys(sign_ins, AuditKind.SIGN_IN)
     assert {action: kind_of(action) for action in kinds} == kinds
 
 
