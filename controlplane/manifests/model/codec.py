@@ -275,7 +275,7 @@ class SpecCodec:
     def _check_secret(self, hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
         """Checks a secret, which can be sealed; of a mapping, each value."""
         if is_secret_map(hint) and isinstance(value, dict):
-            item = _item_type(unwrapped(hint))
+            item = item_type(unwrapped(hint))
             return {k: self._check_secret(item, v, (*path, k), report) for k, v in value.items()}
         return value if is_sealed(value) else self._check(hint, value, path, report)
 
@@ -329,7 +329,7 @@ class SpecCodec:
         if not isinstance(value, dict):
             report(path, "must be an object")
             return {}
-        item = _item_type(hint)
+        item = item_type(hint)
         return {k: self._check(item, v, (*path, k), report) for k, v in value.items()}
 
     def _check_plugin(self, base: type, value: JsonValue, path: Path, report: Report) -> JsonObject:
@@ -357,7 +357,7 @@ class SpecCodec:
             item = get_args(inner)[0]
             return collect([self._decode(item, element, family, translate) for element in value])
         if origin in MAPPING_TYPES:
-            item = _item_type(inner)
+            item = item_type(inner)
             return {k: self._decode(item, v, family, translate) for k, v in value.items()}
         if family:
             return translate(family, value)
@@ -413,7 +413,7 @@ class SpecCodec:
             elements = [self._encode(item, element, family, translate) for element in value]
             return sorted(elements) if origin is frozenset else elements
         if origin in MAPPING_TYPES:
-            item = _item_type(inner)
+            item = item_type(inner)
             return {k: self._encode(item, value[k], family, translate) for k in sorted(value)}
         if family:
             return translate(family, value)
@@ -536,7 +536,7 @@ def _untranslated(_family: str, name: str) -> str:
     return name
 
 
-def _item_type(mapping: Hint) -> Hint:
+def item_type(mapping: Hint) -> Hint:
     """Returns the type of the values of a mapping."""
     return (*get_args(mapping), Any, Any)[1]
 

@@ -13,6 +13,7 @@ from controlplane.manifests.model.codec import (
     SEQUENCE_TYPES,
     SpecCodec,
     SpecField,
+    item_type,
     settings_key,
     unwrapped,
 )
@@ -115,8 +116,8 @@ class _SpecTypes:
             is_set = origin in (frozenset, Set)
             return {"type": "array", "items": items, **({"uniqueItems": True} if is_set else {})}
         if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
-            item = (*get_args(inner), Any, Any)[1]
-            return {"type": "object", "additionalProperties": self._type_schema(item) or True}
+            item = self._type_schema(item_type(inner))
+            return {"type": "object", "additionalProperties": item or True}
         if inner in self._codec.kind.plugins:
             return self._plugin_reference(inner)
         if is_dataclass(inner):

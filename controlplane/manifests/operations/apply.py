@@ -79,6 +79,7 @@ class ApplyRun:
         self._seals = self._state.seals
         self._resources: dict[Reference, _PresentState] = {}
         self._applied: dict[str, tuple[Declaration, _PresentState]] = {}
+        self._written: dict[str, list[str]] = {}
         self._failed: set[Reference] = set()
         self._sealed: dict[str, Mapping[str, str]] = {}
         self._concluding: list[tuple[Declaration, str, Columns]] = []
@@ -133,14 +134,7 @@ class ApplyRun:
         """Writes the owners of all fields, as the resources are now."""
         store = self._tx[DeclaredResourceStore]
         specs = {id: resource.spec for id, (_, resource) in self._applied.items()}
-        unchanged = {
-            (item.kind, item.name) for item in self.items if item.action is ManifestAction.UNCHANGED
-        }
-        changed_ids: dict[str, list[str]] = {}
-        for id, (declaration, _) in self._applied.items():
-            if (declaration.document.kind, declaration.document.key) not in unchanged:
-                changed_ids.setdefault(declaration.kind.name, []).append(id)
-        for name, ids in changed_ids.items():
+        for name, ids in self._written.items():
             kind = self._reader.kinds[name]
             rows = await kind.by_ids(self._tx, ids)
             after = await self._state.specs(kind, rows, self._sealed)
@@ -218,11 +212,10 @@ class ApplyRun:
         resource.id = await kind.create(
             self._actor, Placement(document.name, scope, project), columns
         )
-        self._defer_concluding(declaration, resource.id, columns)
+        self._note_written(declaration, resource.id, columns)
         names.add(kind.family_name(), document.key, resource.id)
         self._sealed[resource.id] = SecretFields(codec).sealed(spec)
-        secret = codec.secret_names
-        changes = differences({}, dict(leaves(spec)), secret)
+        changes = differences({}, dict(leaves(spec)), codec.secret_names)
         self._applied[resource.id] = declaration, resource
         self._add_effect(declaration, ManifestAction.CREATE, changes)
 
@@ -268,7 +261,7 @@ class ApplyRun:
         )
         columns = declaration.codec.decode_columns(opened, self._names.id_of)
         await kind.update(self._actor, row, columns)
-        self._defer_concluding(declaration, row.id, columns)
+        self._note_written(declaration, row.id, columns)
         self._sealed[row.id] = SecretFields(declaration.codec).sealed(desired)
         self._add_effect(declaration, ManifestAction.UPDATE, changes, conflicts)
 
@@ -282,8 +275,9 @@ class ApplyRun:
             names = names | {name for name, value in desired.items() if is_sealed(value)}
         return {name: value for name, value in desired.items() if name in names}
 
-    def _defer_concluding(self, declaration: Declaration, id: str, columns: Columns) -> None:
-        """Notes the fields that are set after all documents."""
+    def _note_written(self, declaration: Declaration, id: str, columns: Columns) -> None:
+        """Notes a resource whose spec has changed, and the fields to set after all documents."""
+        self._written.setdefault(declaration.kind.name, []).append(id)
         names = declaration.kind.concluding
         if deferred := {name: columns[name] for name in names if name in columns}:
             self._concluding.append((declaration, id, deferred))
