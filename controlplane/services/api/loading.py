@@ -57,9 +57,6 @@ async def with_related(
     project_ids = [row.project_id for row in rows] if "project" in kinds else []
     projects = await load_projects(context, project_ids)
     freezes = await load_freezes(context, _clusters_of(rows) if "freeze" in kinds else ())
-    components: dict[str, list[Component]] = {}
-    for component in related.components:
-        components.setdefault(component.service_id, []).append(component)
     return [
         ServiceDeployment.of(
             row,
@@ -67,8 +64,8 @@ async def with_related(
             project=projects.get(row.project_id),
             repository=repositories.get(row.repository_id or ""),
             revision=RevisionType.of_optional(related.revisions.get(row.desired.revision_id or "")),
-            components=ServiceComponent.of_each(components.get(row.id, ())),
-            metadata=_metadata_of(components.get(row.id, ())),
+            components=ServiceComponent.of_each(related.components.get(row.id, ())),
+            metadata=_metadata_of(related.components.get(row.id, ())),
             contexts=contexts.get(row.id, []),
             freeze=freezes.get(row.cluster_id),
             sync_requested_at=related.sync_requests.get(row.id),

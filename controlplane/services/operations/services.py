@@ -219,14 +219,14 @@ class ServiceChange:
         return columns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RelatedResources:
-    """Resources that services refer to, by id, and their components."""
+    """Resources that services refer to, by id; those that only they have, by id of the service."""
 
     clusters: dict[str, Cluster] = field(default_factory=dict)
     repositories: dict[str, Repository] = field(default_factory=dict)
     revisions: dict[str, Revision] = field(default_factory=dict)
-    components: list[Component] = field(default_factory=list)
+    components: dict[str, list[Component]] = field(default_factory=dict)
     sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
     sync_requests: dict[str, datetime] = field(default_factory=dict)
     """Time of the oldest sync that a user requested and the agent has not ended."""
@@ -273,33 +273,31 @@ class Services:
         """
         require_member(actor)
         services = [service for service in services if actor.may(Verb.READ, service.target)]
-        related_resources = RelatedResources()
+        related = RelatedResources()
         if not services or not kinds:
-            return related_resources
+            return related
+        ids = [service.id for service in services]
         async with self._context.store.read() as tx:
             if "cluster" in kinds:
                 rows = await tx[ClusterStore].by_ids({s.cluster_id for s in services})
-                related_resources.clusters.update(_readable_by_id(actor, rows))
+                related.clusters = _readable_by_id(actor, rows)
             if "repository" in kinds:
-                ids = {s.repository_id for s in services if s.repository_id}
-                stored = await tx[RepositoryStore].by_ids(ids)
+                repository_ids = {s.repository_id for s in services if s.repository_id}
+                stored = await tx[RepositoryStore].by_ids(repository_ids)
                 rows = [with_last_poll(self._context, repository) for repository in stored]
-                related_resources.repositories.update(_readable_by_id(actor, rows))
+                related.repositories = _readable_by_id(actor, rows)
             if "revision" in kinds:
-                ids = {s.desired.revision_id for s in services if s.desired.revision_id}
-                related_resources.revisions.update(
-                    (row.id, row) for row in await tx[RevisionStore].by_ids(ids)
-                )
+                revision_ids = {s.desired.revision_id for s in services if s.desired.revision_id}
+                rows = await tx[RevisionStore].by_ids(revision_ids)
+                related.revisions = {row.id: row for row in rows}
             if "sources" in kinds:
-                related_resources.sources.update(
-                    await sources_of(tx, [service.id for service in services])
-                )
+                related.sources = await sources_of(tx, ids)
             if "syncRequestedAt" in kinds:
-                related_resources.sync_requests.update(await _sync_requests(tx, services))
+                related.sync_requests = await _sync_requests(tx, services)
             if "components" in kinds:
-                ids = [service.id for service in services]
-                related_resources.components.extend(await tx[ComponentStore].of_services(ids))
-        return related_resources
+                for component in await tx[ComponentStore].of_services(ids):
+                    related.components.setdefault(component.service_id, []).append(component)
+        return related
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""

@@ -189,7 +189,7 @@ async def test_components_are_kept_with_labels_generation_hash_and_finalizers(
     inventory = wire.Inventory(service_id=service.id, complete=True, present=[component])
     await tell(world, service.cluster_id, 1, inventory=inventory)
     found = await world.services.related(world.admin, [service], frozenset({"components"}))
-    one = found.components[0]
+    (one,) = found.components[service.id]
     assert (one.labels, one.generation) == ({"app": "shop"}, 3)
     assert one.hash.startswith("sha256:") and one.finalizers == ("kubernetes.io/pvc-protection",)
 
@@ -210,7 +210,8 @@ async def test_an_unknown_health_is_no_state_and_no_health_of_the_service(
     )
     await tell(world, service.cluster_id, 2, status=status)
     found = await world.services.related(world.admin, [service], frozenset({"components"}))
-    assert (found.components[0].state, found.components[0].message) == (None, "says nothing")
+    (one,) = found.components[service.id]
+    assert (one.state, one.message) == (None, "says nothing")
     assert (await world.get(service)).observed.message == "waiting for it: says nothing"
     assert (await world.get(service)).status is not ServiceStatus.HEALTHY
 

@@ -365,7 +365,7 @@ async def test_related_resources_are_those_that_the_actor_may_read(
     assert (found.clusters, found.repositories) == ({"dev": DEV}, {"fleet": REPOSITORY})
     assert found.revisions == {"r1": REVISION}
     assert [source.id for source in found.sources[WEB.id]] == ["f"]
-    assert found.components == []
+    assert found.components == {}
     narrow = await services.related(EDITOR_OF_DEV, [current], kinds)
     assert (narrow.clusters, narrow.repositories) == ({"dev": DEV}, {})
     for kind in sorted(kinds):
