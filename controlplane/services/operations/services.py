@@ -385,7 +385,8 @@ class Services:
             if await self._set_relations(tx, before, change):
                 changed["input_digest"] = None
             after = before.changed(**changed, updated_at=self._context.clock.now())
-            await check_dependencies(tx, after)
+            if "dependencies" in changed:
+                await check_dependencies(tx, after)
             await tx[ServiceStore].put(after)
             if changed.keys() & _FENCED or change.sources is not None:
                 await check_service_fence(tx, after)

@@ -13,7 +13,7 @@ from controlplane.platform.context import ACCESS, DESIRED_STATE, RENDER_SERVICES
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
 from controlplane.services.ports import LedgerStore, ServiceStore
-from core.errors import Conflict, Forbidden, NotFound, TowlineError, Unauthenticated
+from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -119,3 +119,18 @@ async def test_a_frozen_service_stays_as_it_is(world: MemoryOperations, services
     with pytest.raises(Conflict, match="frozen"):
         await services.update(EDITOR, SHOP.id, ServiceChange(paused=True))
     assert await world.rows(ServiceStore) == [SHOP] and await world.audited() == []
+
+
+async def test_a_service_whose_dependency_is_gone_can_still_be_paused(
+    world: MemoryOperations, services: Services
+) -> None:
+    """Generators remove services without a question to their dependents."""
+    lonely = make_service("lonely", EU, dependencies=("gone",))
+    await world.given(lonely)
+    paused = await services.update(EDITOR, lonely.id, ServiceChange(paused=True))
+    assert paused.spec.paused and paused.spec.dependencies == ("gone",)
+    for names in (["gone", "other"], ["other"]):
+        with pytest.raises(Invalid, match="does not exist in this cluster"):
+            await services.update(EDITOR, lonely.id, ServiceChange(dependencies=names))
+    freed = await services.update(EDITOR, lonely.id, ServiceChange(dependencies=[]))
+    assert freed.spec.dependencies == ()
