@@ -260,8 +260,8 @@ class StoreBench:
             "a page at the very end": PageQuery(after=deep),
             "a page backwards from there": PageQuery(after=deep, backwards=True),
             "a page by name, from the middle": PageQuery(after=deep, order="name"),
-            "failed services by name": PageQuery(equals={"mark": ("F",)}, order="name"),
-            "failed services": PageQuery(equals={"mark": ("F",)}),
+            "failed services by name": PageQuery(equals={"status_code": ("F",)}, order="name"),
+            "failed services": PageQuery(equals={"status_code": ("F",)}),
             "services of a cluster": PageQuery(equals={"cluster_id": "c1000007"}),
             "services of clusters with a tag, counted": PageQuery(
                 tags=[("env", "prod")], counting=True
