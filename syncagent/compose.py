@@ -22,7 +22,7 @@ from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
-from core.runtime.trust_files import file_versions, system_authorities
+from core.runtime.trust_files import system_authorities
 from core.spec.objects import ObjectRef
 from core.spec.statements.attestation import TrustedKeys, read_public_keys
 from core.spec.statements.freeze import FreezeKeys
@@ -242,7 +242,7 @@ def _build(
     cluster = KubeCluster(client, clock, policy.check)
     fences, job_fences = _fences(settings.autonomy, client, cluster, clock)
     key = load_or_create_sealing_key(folder / "sealing.key")
-    forwarder = _websocket_forwarder(settings.hub)
+    forwarder = _websocket_forwarder(settings.hub, clock)
     endpoint, instance_id = _endpoint(settings.hub, forwarder), new_id(clock.now())
     fetcher = BundleTransfer(endpoint.metadata)
     trusted, installation = _trusted_keys_and_pin(settings)
@@ -394,10 +394,11 @@ def control_plane_access(hub: HubSettings) -> ControlPlaneAccess:
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[CallChannel]:
-        forwarder, tasks = _websocket_forwarder(hub), Tasks("doctor")
+        clock, tasks = SystemClock(), Tasks("doctor")
+        forwarder = _websocket_forwarder(hub, clock)
         if forwarder is not None:
             tasks.spawn("pipe", forwarder.run())
-        channel = _endpoint(hub, forwarder).connect(SystemClock())
+        channel = _endpoint(hub, forwarder).connect(clock)
         try:
             yield channel
         finally:
@@ -729,7 +730,7 @@ def _pinned_keys(settings: IdentitySettings) -> PinnedKeys:
     return PinnedKeys(settings.issuer, keys)
 
 
-def _websocket_forwarder(hub: HubSettings) -> WebSocketForwarder | None:
+def _websocket_forwarder(hub: HubSettings, clock: Clock) -> WebSocketForwarder | None:
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
@@ -741,7 +742,7 @@ def _websocket_forwarder(hub: HubSettings) -> WebSocketForwarder | None:
             tls.load_verify_locations(path)
         return tls
 
-    tls = RotatedTls(load, lambda: file_versions([*system_authorities(), *own]))
+    tls = RotatedTls(load, lambda: [*system_authorities(), *own], clock)
     return WebSocketForwarder(hub.address, tls.context)
 
 

@@ -102,10 +102,7 @@ def in_cluster(
     address = f"[{host}]" if ":" in host else host
 
     authority = folder / "ca.crt"
-    tls = RotatedTls(
-        lambda: client_context(file=authority),
-        lambda: file_versions([authority]),
-    ).context
+    tls = RotatedTls(lambda: client_context(file=authority), lambda: [authority], clock).context
     token = BearerToken(_from_file(folder / "token", clock), clock)
     return ApiServerAccess(f"https://{address}:{port}", tls, token, anonymous_tls=tls)
 
@@ -129,9 +126,9 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> ApiServerA
         return access
     return replace(
         access,
-        tls=_rotated_tls(path, context, plugin, with_certificate=True),
+        tls=_rotated_tls(path, context, clock, plugin),
         certified=plugin is not None or all(_client_certificate(user, base)),
-        anonymous_tls=_rotated_tls(path, context, None, with_certificate=False),
+        anonymous_tls=_rotated_tls(path, context, clock, None, with_certificate=False),
     )
 
 
@@ -157,7 +154,12 @@ def _proxy_url(path: Path, cluster: Section) -> str | None:
 
 
 def _rotated_tls(
-    path: Path, context: str | None, plugin: "ExecPlugin | None", *, with_certificate: bool
+    path: Path,
+    context: str | None,
+    clock: Clock,
+    plugin: "ExecPlugin | None",
+    *,
+    with_certificate: bool = True,
 ) -> TlsSource:
     """Builds TLS from the present content of a kubeconfig, its files and its plugin."""
     files: set[Path] = set()
@@ -176,10 +178,10 @@ def _rotated_tls(
             _load_pair(tls, *plugin.pair)
         return tls
 
-    def version() -> object:
-        return file_versions(sorted(files)), plugin.pair if plugin else None
+    def pair() -> object:
+        return plugin.pair if plugin else None
 
-    return RotatedTls(load, version).context
+    return RotatedTls(load, lambda: sorted(files), clock, pair).context
 
 
 def _read_context(path: Path, context: str | None) -> tuple[Section, Section]:

@@ -1,7 +1,7 @@
 """Context of all reconciliation steps."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.runtime.clock import Clock
 from core.sealing import SealingKey
@@ -46,6 +46,12 @@ class ReconcileContext:
     mark_changed: Callable[[str], None]
     require_cluster: Callable[[], Awaitable[None]]
     retry_now: Callable[[ServiceState], None]
+
+    def within(self, cluster: ObjectApi, fence: ServiceFence | None) -> "ReconcileContext":
+        """Returns the context of a service: its cluster and its fence."""
+        if cluster is self.cluster and fence == self.fence:
+            return self
+        return replace(self, cluster=cluster, fence=fence)
 
     def now_ms(self) -> int:
         return int(self.clock.now().timestamp() * 1000)

@@ -5,7 +5,7 @@ observations, then schedule a retry.
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 
@@ -403,7 +403,7 @@ class ReconcileEngine:
             desired = service.current or desired
         spec = desired.spec or (service.current.spec if service.current else None)
         fenced = self._fences.within(desired.fence, spec.namespace if spec else "")
-        return replace(self._context, cluster=fenced.objects, fence=fenced.fence)
+        return self._context.within(fenced.objects, fenced.fence)
 
     async def _mark_changed_objects(self, service: ServiceState) -> None:
         # The sync itself reports a fence that this cluster refuses.

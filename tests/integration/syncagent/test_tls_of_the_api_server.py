@@ -17,6 +17,7 @@ from core.runtime.clock import SystemClock
 from syncagent.kube.access import ApiServerAccess, from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
+from tests.fakes.clock import FakeClock
 from tests.fakes.local_server import LocalServer
 from tests.fakes.tls import TestAuthority
 from tests.open_sockets import open_sockets
@@ -46,15 +47,24 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.present = self.rotate("first")
+        self.clock = FakeClock()
+        self.present = self._place("first")
 
-    def rotate(self, name: str) -> TestAuthority:
+    async def rotate(self, name: str) -> None:
+        self.present = self._place(name)
+        await self.time_passes()
+
+    async def time_passes(self) -> None:
+        """Files are compared once a second."""
+        await self.clock.advance(1)
+
+    def _place(self, name: str) -> TestAuthority:
         source = self.folder / name
         source.mkdir()
-        self.present = TestAuthority(source)
+        authority = TestAuthority(source)
         for path in source.iterdir():
             shutil.copy(path, self.folder)
-        return self.present
+        return authority
 
     def access(self, port: int) -> ApiServerAccess:
         cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": "ca.pem"}
@@ -67,7 +77,7 @@ class Files:
         }
         path = self.folder / "kubeconfig"
         path.write_text(json.dumps(config))
-        return from_kubeconfig(path, None, SystemClock())
+        return from_kubeconfig(path, None, self.clock)
 
 
 @pytest.fixture
@@ -86,7 +96,7 @@ async def test_the_tunnel_uses_rotated_certificates(files: Files) -> None:
         pool = pool_of(access, server.port)
         pool.give_back(await pool.dial())
         busy = await pool.dial()
-        files.rotate("second")
+        await files.rotate("second")
         await pool.refresh()
         assert pool.take() is None
         pool.give_back(busy)
@@ -109,7 +119,7 @@ async def test_the_agent_uses_rotated_certificates(files: Files) -> None:
         for _ in range(2):
             await client.request("GET", "/version")
         assert len(clients) == 1
-        files.rotate("second")
+        await files.rotate("second")
         with pytest.raises(Unavailable, match="certificate is not trusted"):
             await client.request("GET", "/version")
         await client.close()
@@ -122,8 +132,11 @@ async def test_half_a_rotation_changes_nothing(files: Files) -> None:
         assert access.tls is not None
         before = access.tls()
         (files.folder / "server.key").write_text("half")
+        await files.time_passes()
         assert access.tls() is before
         shutil.copy(files.folder / "first" / "server.key", files.folder)
+        assert access.tls() is before, "not yet a second later"
+        await files.time_passes()
         assert access.tls() is not before
 
 
