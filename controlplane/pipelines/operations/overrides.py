@@ -4,7 +4,6 @@ from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, ActorKind, Verb, require
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
-from controlplane.pipelines.model.pipeline import Gate
 from controlplane.pipelines.model.state import ReleaseId
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -34,7 +33,7 @@ class ReleaseDecisions:
 
     async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
         """Skips a gate for the waiting release; needs the permission to skip."""
-        view, gate = await self._find_gate(actor, gate_id)
+        view, gate = await self._pipelines.get_gate(actor, gate_id, Verb.READ)
         require(actor, Verb.SKIP, view.row.target)
         check_text(reason, "reason", _MAX_REASON_LENGTH)
         event = ev.Skipped(gate.id, ReleaseId(release), actor.email, reason)
@@ -44,7 +43,7 @@ class ReleaseDecisions:
         self, actor: Actor, gate_id: str, release: str, passed: bool, reason: str = ""
     ) -> PipelineView:
         """Decides at an EXTERNAL gate, as the account that the gate names."""
-        view, gate = await self._find_gate(actor, gate_id)
+        view, gate = await self._pipelines.get_gate(actor, gate_id, Verb.READ)
         rule = gate.rule
         if not isinstance(rule, ExternalRule) or rule.account != actor.email:
             require(actor, Verb.APPROVE, view.row.target)
@@ -165,12 +164,6 @@ class ReleaseDecisions:
                     pipeline.id, ev.DenialRemoved(revision, actor.email)
                 )
         return removed[0]
-
-    async def _find_gate(self, actor: Actor, id: str) -> tuple[PipelineView, Gate]:
-        async with self._context.read(actor) as tx:
-            view, gate = await find_gate(tx, id)
-        require(actor, Verb.READ, view.row.target)
-        return view, gate
 
 
 def _publish_quarantine_lifted(tx: Change, service: Service) -> None:

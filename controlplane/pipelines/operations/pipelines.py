@@ -75,6 +75,15 @@ class Pipelines:
             require(actor, Verb.READ, row.target)
             return visible_view(await view_of(tx, row), actor)
 
+    async def get_gate(
+        self, actor: Actor, id: str, verb: Verb
+    ) -> tuple[PipelineView, pipeline.Gate]:
+        """Finds a gate of a pipeline on which the actor has a permission. NotFound, Forbidden."""
+        async with self._context.read(actor) as tx:
+            view, gate = await find_gate(tx, id)
+        require(actor, verb, view.row.target)
+        return view, gate
+
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Creates or changes a pipeline; waiting releases stay where possible."""
         now = self._context.clock.now()
@@ -159,9 +168,7 @@ class Pipelines:
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
     ) -> PipelineView:
         """Approves exactly these digests. Conflict: another release waits at the gate now."""
-        async with self._context.read(actor) as tx:
-            view, gate = await find_gate(tx, gate_id)
-        require(actor, Verb.APPROVE, view.row.target)
+        view, gate = await self.get_gate(actor, gate_id, Verb.APPROVE)
         approval = approval_of(gate.rule)
         named = approval.people if approval else ()
         if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named:
@@ -194,9 +201,7 @@ class Pipelines:
 
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Rejects the release that waits at the gate, until a newer release or a retry."""
-        async with self._context.read(actor) as tx:
-            view, gate = await find_gate(tx, gate_id)
-        require(actor, Verb.APPROVE, view.row.target)
+        view, gate = await self.get_gate(actor, gate_id, Verb.APPROVE)
         event = ev.ReleaseRejected(gate.id, actor.email, comment[:1000])
         return await self.decide(actor, "rejectGate", view, event)
 
@@ -246,9 +251,7 @@ class Pipelines:
 
         NotFound: the gate does not exist, or the actor may not see it.
         """
-        async with self._context.read(actor) as tx:
-            view, _ = await find_gate(tx, gate_id)
-        require(actor, Verb.READ, view.row.target)
+        await self.get_gate(actor, gate_id, Verb.READ)
         return await self.measurements(gate_id)
 
     def draft_gates(
