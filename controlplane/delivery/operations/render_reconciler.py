@@ -107,7 +107,8 @@ class RenderReconciler(ContextOperations):
                 else table.of_repository_among(repository_id, only)
             )
         states = [state for state in all_states if state.cluster_id not in frozen]
-        commits = self._latest_commits(repository)
+        repository_state = self._context.manifests.state(repository.id)
+        commits = repository_state.commits if repository_state else repository.commits
         if only is None:
             await mark_source_users_for_render(self._context, repository.id, commits, further)
         stale, failed = await self._find_stale(repository, commits, states)
@@ -169,10 +170,6 @@ class RenderReconciler(ContextOperations):
             )
         return _Outcome(service, commit, rendered, reads, resolved=sources, trees=trees)
 
-    def _latest_commits(self, repository: Repository) -> Mapping[str, Commit]:
-        state = self._context.manifests.state(repository.id)
-        return state.commits if state is not None else repository.commits
-
     async def _find_stale(
         self, repository: Repository, commits: Mapping[str, Commit], states: Iterable[RenderState]
     ) -> tuple[dict[str, _StaleService], list[_Outcome]]:
@@ -201,11 +198,10 @@ class RenderReconciler(ContextOperations):
             }
         return stale, failed
 
-    async def _store_outcomes(self, outcomes: Iterable[_Outcome]) -> int:
+    async def _store_outcomes(self, outcomes: Sequence[_Outcome]) -> int:
         """Writes the results in one transaction, then notifies agents and subscribers."""
         changed, ledger_entries, revisions = [], [], []
         changes: dict[str, Mapping[str, object]] = {}
-        outcomes = list(outcomes)
         async with self._context.store.write() as tx:
             denied_revisions = await load_denials(
                 tx, (revision for outcome in outcomes for revision in outcome.revisions)
@@ -241,39 +237,27 @@ class RenderReconciler(ContextOperations):
         """The service after a result, and the ledger entries for it."""
         if outcome.waiting:
             return before.changed(waiting=True, render_error=None, render_reason=""), []
-        failed = before.changed(render_error=outcome.error, render_reason=outcome.reason)
-        if outcome.postponed:
-            return failed, []
-        before = before.changed(waiting=False, wait_skipped=False)
         if outcome.rendered is None or outcome.commit is None:
-            after = failed.changed(waiting=False, wait_skipped=False)
-            if outcome.error == before.desired.render_error:
-                return after, []
-            return after, [
-                self._ledger_entry(after, LedgerStage.RENDER_FAILED, outcome, outcome.error or "")
-            ]
-        rendered = outcome.rendered
+            return self._apply_failure(outcome, before)
+        rendered, commit = outcome.rendered, outcome.commit
         after = before.changed(
+            waiting=False,
+            wait_skipped=False,
             render_error=None,
             render_reason="",
             input_digest=rendered.source,
             reads=dict(outcome.reads or {}),
         )
-        now = self._context.clock.now()
-        denied = denied_revisions.find(before.project_id, rendered.digest, outcome.commit.sha)
+        denied = denied_revisions.find(before.project_id, rendered.digest, commit.sha)
         if denied is not None and rendered.digest != before.desired.digest:
-            after = with_quarantine(after, denied, rendered.digest, now)
-            is_new = (
-                after.desired.quarantine is not None
-                and after.desired.quarantine != before.desired.quarantine
-            )
-            return after, [
-                quarantine_entry(after, after.desired.quarantine, denied.actor)
-            ] if is_new else []
-        author = outcome.commit.author[:512]
+            after = with_quarantine(after, denied, rendered.digest, self._context.clock.now())
+            quarantine = after.desired.quarantine
+            if quarantine in (None, before.desired.quarantine):
+                return after, []
+            return after, [quarantine_entry(after, quarantine, denied.actor)]
         after = after.changed(
-            commit_sha=outcome.commit.sha,
-            author=author,
+            commit_sha=commit.sha,
+            author=commit.author[:512],
             **after.columns_for_digest(rendered.digest),
         )
         if rendered.digest == before.desired.digest:
@@ -285,11 +269,21 @@ class RenderReconciler(ContextOperations):
             object_count=rendered.count,
             generation=before.desired.generation + 1,
             revision_id=self._context.new_id(),
-            updated_at=now,
+            updated_at=self._context.clock.now(),
         )
-        return after, [
-            self._ledger_entry(after, LedgerStage.RENDERED, outcome, outcome.commit.subject)
-        ]
+        return after, [self._ledger_entry(after, LedgerStage.RENDERED, outcome, commit.subject)]
+
+    def _apply_failure(
+        self, outcome: _Outcome, before: Service
+    ) -> tuple[Service, list[LedgerEntry]]:
+        after = before.changed(render_error=outcome.error, render_reason=outcome.reason)
+        if outcome.postponed:
+            return after, []
+        after = after.changed(waiting=False, wait_skipped=False)
+        if outcome.error == before.desired.render_error:
+            return after, []
+        text = outcome.error or ""
+        return after, [self._ledger_entry(after, LedgerStage.RENDER_FAILED, outcome, text)]
 
     def _with_new_attestation(
         self, before: Service, after: Service, rendered: RenderedBundle
