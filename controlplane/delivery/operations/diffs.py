@@ -219,10 +219,13 @@ class Diffs(ContextOperations):
                 raise Conflict(f"the cluster of service {service.name!r} was deleted")
         return service
 
-    async def _render_for(self, actor: Actor, service: Service, sha: str) -> str:
+    async def _render_for(
+        self, actor: Actor, service: Service, sha: str, inputs: RenderInputs | None = None
+    ) -> str:
         """Renders any commit for a user, who sees the result.
 
-        Forbidden: its templates could show secrets to a user who may not change the service.
+        Without `inputs`, reads those of the service. Forbidden: its templates could show secrets to
+        a user who may not change the service.
         """
         if not actor.may(Verb.WRITE, service.target):
             async with self._context.store.read() as tx:
@@ -232,16 +235,19 @@ class Diffs(ContextOperations):
                     f"templates of {service.name} can read secrets of its contexts: only users who "
                     "may write the service can render other commits"
                 )
-        return await self._render(service, sha)
+        return await self._render(service, sha, inputs)
 
-    async def _render(self, service: Service, sha: str) -> str:
-        async with self._context.store.read() as tx:
-            inputs = await RenderInputs.load(self._context, tx, [service])
+    async def _render(self, service: Service, sha: str, inputs: RenderInputs | None = None) -> str:
+        inputs = inputs or await self._load_inputs([service])
         request, _ = inputs.request(self._context, service, sha)
         check_render_rate(self._context, [inputs.fenced(service)])
         # Users also preview commits that nobody has signed.
         request = replace(request, signatures=NO_SIGNATURE_RULES)
         return (await render_within_fence(self._context, inputs.fenced(service), request)).digest
+
+    async def _load_inputs(self, services: Sequence[Service]) -> RenderInputs:
+        async with self._context.store.read() as tx:
+            return await RenderInputs.load(self._context, tx, services)
 
     async def _past_bundle(self, service: Service, digest: str | None) -> Bundle:
         """A bundle that the service has or had, rendered again if the git cache lost it."""
@@ -294,8 +300,9 @@ class Diffs(ContextOperations):
                 for service in services[start : start + _BATCH]
                 if service.cluster_id in clusters
             ]
+            inputs = await self._load_inputs(batch)
             results = await asyncio.gather(
-                *(self._render_outcome(actor, service, commit) for service in batch)
+                *(self._render_outcome(actor, service, commit, inputs) for service in batch)
             )
             for service, (digest, error) in zip(batch, results, strict=True):
                 if error is None and digest == service.desired.digest:
@@ -306,11 +313,11 @@ class Diffs(ContextOperations):
         return outcomes
 
     async def _render_outcome(
-        self, actor: Actor, service: Service, commit: Commit
+        self, actor: Actor, service: Service, commit: Commit, inputs: RenderInputs
     ) -> tuple[str | None, str | None]:
         """The digest at a commit, or the error of the render."""
         try:
-            return await self._render_for(actor, service, commit.sha), None
+            return await self._render_for(actor, service, commit.sha, inputs), None
         except TowlineError as error:
             return None, error.message
 
