@@ -105,6 +105,15 @@ class Resource:
         return cls(kind, id, (*path, scope_of(kind, id)) if id else path, name)
 
     @classmethod
+    def of_project(
+        cls, kind: ResourceKind, project_id: str | None, id: str = "", name: str = ""
+    ) -> "Resource":
+        """Returns a resource of a project, or all of a kind there. None: of the installation."""
+        if project_id is None:
+            return cls.whole(kind, id, name)
+        return cls.within(kind, project_id, id, name)
+
+    @classmethod
     def project(cls, id: str, name: str = "") -> "Resource":
         """Returns a project itself."""
         return cls(

@@ -131,8 +131,7 @@ class GlobalServiceKind(GeneratorManifestKind[GlobalService]):
 
     def hidden_fields(self, actor: Actor, row: GlobalService) -> Collection[str]:
         """Returns the overrides unless the actor may read all clusters that can match."""
-        kind, project = ResourceKind.CLUSTER, row.project_id
-        clusters = Resource.within(kind, project) if project else Resource.whole(kind)
+        clusters = Resource.of_project(ResourceKind.CLUSTER, row.project_id)
         return () if actor.may(Verb.READ, clusters) else ("overrides",)
 
     async def values(self, tx: Transaction, rows: Sequence[GlobalService]) -> Sequence[Columns]:

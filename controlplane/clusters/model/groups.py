@@ -60,9 +60,7 @@ class ClusterGroup(NamedRow):
         """Returns the group's location for authorization; permissions on it apply to clusters
         there.
         """
-        if self.project_id is None:
-            return Resource.whole(ResourceKind.CLUSTER, self.id, self.name)
-        return Resource.within(ResourceKind.CLUSTER, self.project_id, self.id, self.name)
+        return Resource.of_project(ResourceKind.CLUSTER, self.project_id, self.id, self.name)
 
     def contains(self, cluster: Cluster) -> bool:
         """Returns whether the group contains a cluster."""

@@ -108,7 +108,7 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         async with self._context.change(actor, "createClusterGroup") as tx:
             if project is not None:
                 await check_project(tx, actor, project)
-            tx.authorize(Verb.WRITE, _resource_of(project))
+            tx.authorize(Verb.WRITE, Resource.of_project(ResourceKind.CLUSTER, project))
             await self._check_name(tx, group.name)
             await _check_clusters(tx, actor, group)
             await tx[ClusterGroupStore].add(group)
@@ -199,12 +199,6 @@ async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) ->
     readable = {cluster.id for cluster in clusters if actor.may(Verb.READ, cluster.target)}
     if set(group.cluster_ids) - readable:
         raise NotFound(kind=ResourceKind.CLUSTER)
-
-
-def _resource_of(project_id: str | None) -> Resource:
-    if project_id is None:
-        return Resource.whole(ResourceKind.CLUSTER)
-    return Resource.within(ResourceKind.CLUSTER, project_id)
 
 
 def _checked_text(value: str, field: str) -> str:

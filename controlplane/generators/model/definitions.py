@@ -61,19 +61,10 @@ class GeneratorDefinition(NamedRow):
         """Returns the definition's location for authorization; permissions on it apply to services
         there.
         """
-        if self.project_id is None:
-            return Resource.whole(ResourceKind.SERVICE, self.id, self.name)
-        return Resource.within(ResourceKind.SERVICE, self.project_id, self.id, self.name)
+        return Resource.of_project(ResourceKind.SERVICE, self.project_id, self.id, self.name)
 
 
 def check_budget(budget: int) -> int:
     """Raises Invalid if this is not a valid number of deletions."""
     check_range(budget, "deletionBudget", 0, MAX_DELETIONS)
     return budget
-
-
-def scope_for_services(project_id: str | None) -> Resource:
-    """Returns the location of a definition's services: a project, or without one everywhere."""
-    if project_id is None:
-        return Resource.whole(ResourceKind.SERVICE)
-    return Resource.within(ResourceKind.SERVICE, project_id)

@@ -14,7 +14,6 @@ from controlplane.generators.model.definitions import (
     GeneratorDefinition,
     LeavePolicy,
     check_budget,
-    scope_for_services,
 )
 from controlplane.generators.operations.generation import AnyGenerator, fleet_of
 from controlplane.generators.operations.reconciler import (
@@ -215,7 +214,7 @@ async def _service_scope(tx: Transaction, actor: Actor, project_id: str | None) 
     """The location of new services. NotFound: the actor may not see the project."""
     if project_id is not None:
         await check_project(tx, actor, project_id)
-    return scope_for_services(project_id)
+    return Resource.of_project(ResourceKind.SERVICE, project_id)
 
 
 async def check_selector(tx: Transaction, definition: GeneratorDefinition) -> None:

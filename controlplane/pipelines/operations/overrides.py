@@ -1,7 +1,7 @@
 """Manual decisions about releases other than approval: skip gates, abort, deny revisions."""
 
 from controlplane.access.operations.scopes import find_project
-from controlplane.authorization import Actor, ActorKind, Verb, require
+from controlplane.authorization import Actor, ActorKind, Resource, ResourceKind, Verb, require
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.state import ReleaseId
@@ -12,7 +12,7 @@ from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import GENERATORS, PIPELINE, Change, OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
-from controlplane.services.model.quarantine import DeniedRevision, pipelines_within
+from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
 from controlplane.services.operations import quarantine
 from controlplane.services.operations.generations import publish_render, publish_service
@@ -143,7 +143,7 @@ class ReleaseDecisions:
         self, actor: Actor, revision: str, project_id: str | None = None
     ) -> DeniedRevision:
         """Allows a denied revision again, in one project or in all. NotFound: it is not denied."""
-        needs = (Verb.APPROVE, pipelines_within(project_id))
+        needs = (Verb.APPROVE, Resource.of_project(ResourceKind.PIPELINE, project_id))
         async with self._context.change(actor, "allowRevision", needs) as tx:
             rows = await tx[DeniedRevisionStore].of_revisions([revision])
             # A decision for all projects ends the denials of each as well.

@@ -38,18 +38,11 @@ class DeniedRevision:
     @property
     def target(self) -> Resource:
         """Its location for authorization: the pipelines that it concerns."""
-        return pipelines_within(self.project_id)
+        return Resource.of_project(ResourceKind.PIPELINE, self.project_id)
 
     def concerns(self, project_id: str) -> bool:
         """Reports whether it concerns resources of a project."""
         return self.project_id in (None, project_id)
-
-
-def pipelines_within(project_id: str | None) -> Resource:
-    """All pipelines of a project; None: of all projects."""
-    if project_id is None:
-        return Resource.whole(ResourceKind.PIPELINE)
-    return Resource.within(ResourceKind.PIPELINE, project_id)
 
 
 class DeniedRevisions:
