@@ -52,7 +52,7 @@ _NOWHERE = asyncio.subprocess.DEVNULL
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
-    with LocalCluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster:
+    with LocalCluster("bench", binaries.ensure()) as cluster:
         asyncio.run(_measure(cluster))
 
 

@@ -33,7 +33,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def main() -> None:
     """Runs the measurements, prints and saves them."""
     with (
-        LocalCluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
+        LocalCluster("bench", binaries.ensure()) as cluster,
         GitServer() as server,
     ):
         asyncio.run(_measure(cluster, server.create_repository("fleet")))

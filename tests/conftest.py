@@ -125,7 +125,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     if any(item.get_closest_marker("cluster") for item in session.items):
-        binaries.ensure(binaries.PrintedProgress())
+        binaries.ensure()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,7 +163,7 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 @pytest.fixture(scope="session")
 def kubernetes() -> Path:
     """The folder of the programs that clusters consist of, kubectl among them."""
-    return binaries.ensure(binaries.PrintedProgress())
+    return binaries.ensure()
 
 
 @pytest.fixture(scope="session")

@@ -138,16 +138,8 @@ def _server(url: str, handle: str, domain: str) -> str:
 
 def _plugin(url: str, config: Path | None) -> Entry:
     arguments = ["--url", url, *(["--config", str(config.absolute())] if config else [])]
-    return {
-        "exec": {
-            "apiVersion": API_VERSION,
-            "command": _plugin_path(),
-            "args": arguments,
-            "interactiveMode": "IfAvailable",
-            "provideClusterInfo": False,
-            "installHint": "install Towline: it contains towline-kubectl-login",
-        }
-    }
+    hint = "install Towline: it contains towline-kubectl-login"
+    return {"exec": _command(_plugin_path(), arguments) | {"installHint": hint}}
 
 
 def _id_token_plugin(command: str) -> Entry:
@@ -155,14 +147,16 @@ def _id_token_plugin(command: str) -> Entry:
         program, *arguments = shlex.split(command)
     except ValueError:
         raise Invalid("must be a command", field="--id-token-command") from None
+    return {"exec": _command(program, arguments)}
+
+
+def _command(program: str, arguments: Sequence[str]) -> Entry:
     return {
-        "exec": {
-            "apiVersion": API_VERSION,
-            "command": program,
-            "args": arguments,
-            "interactiveMode": "IfAvailable",
-            "provideClusterInfo": False,
-        }
+        "apiVersion": API_VERSION,
+        "command": program,
+        "args": arguments,
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": False,
     }
 
 

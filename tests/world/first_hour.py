@@ -143,7 +143,7 @@ class NewUser:
 
 def measure() -> list[Result]:
     """Follows the README in a fresh clone with an empty home; only the cluster is there before."""
-    programs = binaries.ensure(binaries.PrintedProgress())
+    programs = binaries.ensure()
     with (
         tempfile.TemporaryDirectory(prefix="towline-first-hour-") as folder,
         LocalCluster("first-hour", programs) as cluster,

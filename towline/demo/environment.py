@@ -1,9 +1,7 @@
 """Starts and stops the demo's clusters, Git server, control plane and agents."""
 
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -34,13 +32,12 @@ _READY_SECONDS = 180.0
 
 @dataclass(slots=True)
 class DemoCluster:
-    """A cluster of the demo, with the files of its agent and its id in the control plane."""
+    """A cluster of the demo, with the kubeconfig of its agent and its id in the control plane."""
 
     name: str
     access: ClusterAccess
     kubectl_program: str | None
     id: str = ""
-    token_file: Path | None = None
     kubeconfig: Path | None = None
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
@@ -84,9 +81,8 @@ class DemoEnvironment:
     def close(self) -> None:
         """Stops agents, control plane and clusters; deletes all files."""
         self._print_progress("stopping")
-        for program in (self._control_plane,):
-            if program is not None and program.poll() is None:
-                program.send_signal(signal.SIGTERM)
+        if self._control_plane is not None:
+            self._control_plane.terminate()
         self.closing.close()
 
     def start(self) -> None:
@@ -207,17 +203,14 @@ class DemoEnvironment:
             for name, access in zip(self._names, cluster_access, strict=False):
                 self.members[name] = DemoCluster(name, access, None)
             return
-        programs = binaries.ensure(binaries.PrintedProgress())
+        programs = binaries.ensure()
         self._print_progress(f"starting Kubernetes clusters: {', '.join(self._names)}")
         clusters = start_all([LocalCluster(name, programs) for name in self._names])
         for cluster in clusters:
             self.closing.callback(cluster.stop)
         self.kubectl_program = str(programs / "kubectl")
         for name, cluster in zip(self._names, clusters, strict=True):
-            self.members[name] = self._member(name, cluster)
-
-    def _member(self, name: str, cluster: LocalCluster) -> DemoCluster:
-        return DemoCluster(name, cluster.access, self.kubectl_program)
+            self.members[name] = DemoCluster(name, cluster.access, self.kubectl_program)
 
     def _join(self, member: DemoCluster) -> None:
         """Registers a cluster and starts its agent."""
@@ -228,13 +221,13 @@ class DemoEnvironment:
         )["createCluster"]
         member.id = created["id"]
         folder = self._make_folder(f"agent-{member.name}")
-        member.token_file = folder / "token"
-        member.token_file.touch(mode=0o600)
-        member.token_file.write_text(created["deployToken"])
+        token_file = folder / "token"
+        token_file.touch(mode=0o600)
+        token_file.write_text(created["deployToken"])
         bind_groups(member.access)
         member.kubeconfig = agent_kubeconfig(member.access, folder / "kubeconfig")
         command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
-        command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]
+        command += ["--ca-file", str(self.authority), "--token-file", str(token_file)]
         command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
         agent = self._programs.spawn(command, log=folder / "agent.log", env=self._variables)
         self.agent_pids[member.name] = agent.pid
@@ -263,8 +256,3 @@ def wait_until(description: str, condition: Callable[[], bool], seconds: float =
             reason = f": {error.message}"
         time.sleep(0.05)
     raise Unavailable(f"timed out after {seconds:.0f} s: {description}{reason}")
-
-
-def parse_json(text: str) -> JsonObject:
-    """Parses JSON output of kubectl."""
-    return json.loads(text)

@@ -2,8 +2,6 @@
 
 import json
 
-FILES = ("dev", "prod")
-
 
 def shop(version: str) -> dict[str, str | bytes | None]:
     """Returns the files of both stages for a version; prod has more replicas."""

@@ -1,5 +1,6 @@
 """Steps of the demo: each performs a user's action, and verifies its effect on the clusters."""
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 from core.errors import TowlineError, Unavailable
 from core.json_object import JsonObject
-from towline.demo.environment import DemoEnvironment, PrintProgress, parse_json, wait_until
+from towline.demo.environment import DemoEnvironment, PrintProgress, wait_until
 from towline.demo.sample import shop
 
 NAMESPACE = "shop"
@@ -131,7 +132,7 @@ class DemoSteps:
             return result.stdout
 
         wait_until("kubectl through the proxy", lambda: bool(kubectl("version")))
-        user_info = parse_json(kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
+        user_info = json.loads(kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
         _expect(user_info["username"] == "admin", f"the cluster sees {user_info['username']}")
         _expect("towline:admins" in user_info["groups"], f"the groups are {user_info['groups']}")
         pod = kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").split()[0]
@@ -197,7 +198,7 @@ class DemoSteps:
     def live_object(self, name: str, kind: str, object_name: str) -> JsonObject:
         """Reads a live object from the cluster."""
         member = self.stage.members[name]
-        return parse_json(member.kubectl("get", kind, object_name, "-n", NAMESPACE, "-o", "json"))
+        return json.loads(member.kubectl("get", kind, object_name, "-n", NAMESPACE, "-o", "json"))
 
     def scale(self, name: str, replicas: int) -> None:
         """Changes the replicas of a managed object by hand."""

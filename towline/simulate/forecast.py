@@ -11,13 +11,6 @@ MAX_COMMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLimits:
-    """Limits of one replica: bytes of memory. Its event loop has one core."""
-
-    memory: float
-
-
-@dataclass(frozen=True, slots=True)
 class ForecastConstraint:
     """Forecast of one resource: value for all clusters, limit, and maximum number of clusters."""
 
@@ -58,8 +51,11 @@ class Forecast:
         )
 
 
-def forecast(outcomes: Sequence[ScenarioResult], clusters: int, limits: ReplicaLimits) -> Forecast:
-    """Extrapolates the measurements to a number of clusters."""
+def forecast(outcomes: Sequence[ScenarioResult], clusters: int, memory_limit: float) -> Forecast:
+    """Extrapolates the measurements to a number of clusters.
+
+    `memory_limit`: that of a replica in bytes. Its event loop has one core.
+    """
     curves = {
         curve.title: curve.lines["measured"]
         for outcome in outcomes
@@ -73,7 +69,7 @@ def forecast(outcomes: Sequence[ScenarioResult], clusters: int, limits: ReplicaL
         constraints.append(_make_constraint("CPU at rest", line, clusters, MAX_IDLE_CORES, "cores"))
     if memory := curves.get("Memory of the control plane"):
         line = linear_fit([(x, y * 1e6) for x, y in memory])
-        constraints.append(_make_constraint("memory", line, clusters, limits.memory, "bytes"))
+        constraints.append(_make_constraint("memory", line, clusters, memory_limit, "bytes"))
     for need, name, limit in _LINEAR_COSTS:
         if name in figures:
             line = (0.0, figures[name] / 1000)

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import cycle
 
@@ -247,7 +247,7 @@ async def _measure_idle(stage: Simulation) -> tuple[float, int, int]:
 
 
 async def _measure_disturbed(
-    stage: Simulation, name: str, text: str, disturb: Callable[[], Awaitable[None]]
+    stage: Simulation, name: str, text: str, disturb: Callable[[], Coroutine[None, None, None]]
 ) -> ScenarioResult:
     """Compares report latencies of quiet agents with and without disturbed agents."""
     backs: list[float] = []
@@ -256,7 +256,7 @@ async def _measure_disturbed(
     @asynccontextmanager
     async def run_disturbance() -> AsyncGenerator[None]:
         tasks = Tasks(name)
-        tasks.spawn("disturb", _as_coroutine(disturb))
+        tasks.spawn("disturb", disturb())
         try:
             yield
         finally:
@@ -268,7 +268,3 @@ async def _measure_disturbed(
     figures = result.figures(f"with {name} agents")
     figures.append(Figure(f"{name} agents reconnected after", max(backs), "s"))
     return ScenarioResult(name, figures, [result.curve()])
-
-
-async def _as_coroutine(work: Callable[[], Awaitable[None]]) -> None:
-    await work()

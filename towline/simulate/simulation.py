@@ -44,7 +44,6 @@ class Simulation:
     plan: SimulationPlan
     say: PrintProgress
     own: TemporaryControlPlane | None = None
-    joins: list[tuple[int, float]] = field(default_factory=list)
     versions: Iterator[int] = field(default_factory=lambda: count(1))
     deployed: int = 0
 
@@ -52,11 +51,6 @@ class Simulation:
     def size(self) -> int:
         """Number of agents."""
         return len(self.fleet.clusters)
-
-    @property
-    def quiet(self) -> list[str]:
-        """Ids of agents that no scenario disturbs."""
-        return [name for worker in self.workers[1:] for name in worker.names]
 
     async def grow(self, size: int) -> float:
         """Registers and connects clusters up to `size`; returns the seconds to connect.
@@ -80,7 +74,6 @@ class Simulation:
         )
         took = time.monotonic() - began
         await self.wait_linked()
-        self.joins.append((missing, took))
         return took
 
     async def snapshot(self, workers: Collection[WorkerProcess] = ()) -> list[JsonObject]:

@@ -48,7 +48,7 @@ class ProcessUsage:
             # The child may have ended since.
             with suppress(OSError):
                 usages.append(_usage(child))
-        return _sum(usages)
+        return Usage(sum(usage.cpu for usage in usages), sum(usage.memory for usage in usages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,3 @@ def _children(pid: int) -> list[int]:
         with suppress(OSError):
             children += map(int, (task / "children").read_text().split())
     return children
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    return Usage(sum(usage.cpu for usage in usages), sum(usage.memory for usage in usages))

@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import cast
 
 import orjson
 import uvloop
@@ -59,24 +58,17 @@ class AgentWorker:
 
         async def start(agent_spec: JsonObject) -> None:
             async with slots:
-                arguments = (
-                    agent_spec["id"],
-                    agent_spec["token"],
-                    authority,
-                    address_tuple,
-                    self._clock,
+                id, token = agent_spec["id"], agent_spec["token"]
+                self._makers[id] = partial(
+                    SimulatedAgent, id, token, authority, address_tuple, self._clock
                 )
-                self._makers[agent_spec["id"]] = partial(SimulatedAgent, *arguments)
-                agent = self._start_agent(agent_spec["id"])
+                agent = self._start_agent(id)
                 await self._wait_until(lambda: agent.link.has_been_linked)
 
-        began = self._clock.monotonic()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await asyncio.gather(*(start(agent) for agent in agents))
-        except TimeoutError:
-            pass
-        return {"seconds": self._clock.monotonic() - began, **self._counts()}
+        return self._counts()
 
     async def snapshot(self) -> JsonObject:
         """Returns counts of the agents, and states applied since the last call."""
@@ -84,7 +76,7 @@ class AgentWorker:
         for agent in self._agents.values():
             settled += [_applied_row(agent.name, change) for change in agent.cluster.settled]
             agent.cluster.settled.clear()
-        return {"settled": settled, "now": self._clock.monotonic(), **self._counts()}
+        return {"settled": settled, **self._counts()}
 
     async def held(self) -> JsonObject:
         """Returns the services of each agent, and the names of objects with reported drift."""
@@ -218,19 +210,16 @@ def _applied_row(name: str, state: AppliedState) -> list[object]:
 
 async def _serve() -> None:
     worker = AgentWorker(SystemClock())
-    commands = {
-        name: cast(Callable[..., Coroutine[object, object, JsonObject]], getattr(worker, name))
-        for name in (
-            "join",
-            "snapshot",
-            "held",
-            "traffic",
-            "cut",
-            "noise",
-            "renew",
-            "churn",
-            "probe",
-        )
+    commands: dict[str, Callable[..., Coroutine[object, object, JsonObject]]] = {
+        "join": worker.join,
+        "snapshot": worker.snapshot,
+        "held": worker.held,
+        "traffic": worker.traffic,
+        "cut": worker.cut,
+        "noise": worker.noise,
+        "renew": worker.renew,
+        "churn": worker.churn,
+        "probe": worker.probe,
     }
     reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
     loop = asyncio.get_running_loop()

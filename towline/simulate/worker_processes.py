@@ -69,9 +69,8 @@ class WorkerProcess:
     ) -> JsonObject:
         """Starts agents and waits until they are connected; see `worker.AgentWorker.join`."""
         self.names += [agent["id"] for agent in agents]
-        agent_data = [dict(agent) for agent in agents]
         return await self.send_command(
-            "join", agents=agent_data, ca=ca, addresses=addresses, patience=patience
+            "join", agents=agents, ca=ca, addresses=addresses, patience=patience
         )
 
     def hang(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from towline.simulate.forecast import ReplicaLimits, forecast
+from towline.simulate.forecast import forecast
 from towline.simulate.results import Curve, Figure, ScenarioResult
 
 CPU = [(100.0, 30.0), (500.0, 110.0)]
@@ -32,14 +32,14 @@ def test_the_answer_and_what_it_hangs_on(
     clusters: int, megabytes: int, fits: bool, tightest: str
 ) -> None:
     """Straight lines are drawn on; the need that ends first is named."""
-    after = forecast([IDLE, COMMIT], clusters, ReplicaLimits(memory=megabytes * 1e6))
+    after = forecast([IDLE, COMMIT], clusters, megabytes * 1e6)
     assert after.fits is fits
     assert after.answer.startswith("yes" if fits else "no")
     assert after.answer.endswith(tightest)
 
 
 def test_the_lines_are_those_through_the_points() -> None:
-    after = forecast([IDLE, COMMIT], 1000, ReplicaLimits(memory=2e9))
+    after = forecast([IDLE, COMMIT], 1000, 2e9)
     found = {one.need: (round(one.value, 6), one.max_clusters) for one in after.constraints}
     assert found == {
         "CPU at rest": (0.21, 2450),
@@ -49,5 +49,5 @@ def test_the_lines_are_those_through_the_points() -> None:
 
 
 def test_nothing_measured_gives_no_promise() -> None:
-    after = forecast([], 10, ReplicaLimits(memory=1e9))
+    after = forecast([], 10, 1e9)
     assert "run the scenario idle" in after.answer

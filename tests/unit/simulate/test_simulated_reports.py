@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from towline.simulate.forecast import ReplicaLimits, forecast
+from towline.simulate.forecast import forecast
 from towline.simulate.plots import svg
 from towline.simulate.program import sort_scenarios, validate_plan
 from towline.simulate.report import document, html, rows
@@ -38,7 +38,7 @@ def test_any_curve_becomes_a_picture(points: list[tuple[float, float]], name: st
 
 def test_a_page_escapes_names_and_marks_what_is_missed() -> None:
     outcome = ScenarioResult("idle", [Figure("<script>", 2.0, "s", 1.0)])
-    page = html("a & b", [outcome], forecast([], 5, ReplicaLimits(1.0)))
+    page = html("a & b", [outcome], forecast([], 5, 1.0))
     assert "<script>" not in page
     assert "a &amp; b" in page
     assert "missed" in page

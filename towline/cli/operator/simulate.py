@@ -168,8 +168,8 @@ def _print_outcomes(outcomes: Sequence[object], options: SimulationOptions, outp
     forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
     after = None
     if options.add is not None:
-        limits = forecasts.ReplicaLimits(memory=float(options.memory << 20))
-        after = forecasts.forecast(outcomes, options.clusters + options.add, limits)
+        total, limit = options.clusters + options.add, float(options.memory << 20)
+        after = forecasts.forecast(outcomes, total, limit)
     if options.html is not None:
         options.html.write_text(report.html("Simulated clusters", outcomes, after))
     if output == Format.JSON:

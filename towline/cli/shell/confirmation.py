@@ -21,12 +21,9 @@ def confirm_deletion(what: str, *, yes: bool, along: Callable[[], Iterable[str]]
     Ends the command with exit code 1 if the user refuses. Invalid: standard input is no terminal,
     so nobody can answer.
     """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Invalid(f"cannot ask before deleting {what} without a terminal; use --yes")
-    _list_first([f"also deletes {name}" for name in along()])
-    typer.confirm(f"Delete {escape_controls(what)}?", abort=True, err=True)
+    if not yes:
+        _require_terminal(f"before deleting {what} without a terminal; use --yes")
+        _confirm(f"Delete {what}?", [f"also deletes {name}" for name in along()])
 
 
 def confirm_changes(what: str, effects: Sequence[str], *, yes: bool) -> None:
@@ -34,12 +31,9 @@ def confirm_changes(what: str, effects: Sequence[str], *, yes: bool) -> None:
 
     `what`: verb and number of objects, such as `Sync 3 services`.
     """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Invalid(f"cannot ask before this without a terminal: {what}; use --yes or --dry-run")
-    _list_first(effects)
-    typer.confirm(f"{what}?", abort=True, err=True)
+    if not yes:
+        _require_terminal(f"before this without a terminal: {what}; use --yes or --dry-run")
+        _confirm(f"{what}?", effects)
 
 
 def confirm_approval(what: str, *, yes: bool) -> None:
@@ -47,15 +41,19 @@ def confirm_approval(what: str, *, yes: bool) -> None:
 
     Ends the command with exit code 1 if the user refuses. Invalid: standard input is no terminal.
     """
-    if yes:
-        return
+    if not yes:
+        _require_terminal(f"before approving {what} without a terminal; use --yes")
+        _confirm(f"Approve {what}?")
+
+
+def _require_terminal(problem: str) -> None:
     if not sys.stdin.isatty():
-        raise Invalid(f"cannot ask before approving {what} without a terminal; use --yes")
-    typer.confirm(f"Approve {escape_controls(what)}?", abort=True, err=True)
+        raise Invalid(f"cannot ask {problem}")
 
 
-def _list_first(lines: Sequence[str]) -> None:
+def _confirm(question: str, lines: Sequence[str] = ()) -> None:
     for line in lines[:_MAX_SHOWN]:
         say(line)
     if len(lines) > _MAX_SHOWN:
         say(f"and {len(lines) - _MAX_SHOWN} more")
+    typer.confirm(escape_controls(question), abort=True, err=True)

@@ -61,11 +61,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(_: argparse.Namespace) -> None:
-    print(binaries.ensure(binaries.PrintedProgress()))
+    print(binaries.ensure())
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    binaries.ensure(binaries.PrintedProgress())
+    binaries.ensure()
     folder = _state_folder(arguments.name)
     if _holder_pid(folder) is not None:
         raise Conflict(
@@ -89,7 +89,7 @@ def _hold(arguments: argparse.Namespace) -> None:
     folder = _state_folder(arguments.name)
     cluster = LocalCluster(
         arguments.name,
-        binaries.ensure(binaries.PrintedProgress()),
+        binaries.ensure(),
         nodes=arguments.nodes,
         local_ports=arguments.local_ports,
         folder=folder,

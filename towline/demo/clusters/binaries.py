@@ -65,11 +65,11 @@ class BuildStep:
 Progress = Callable[[BuildStep], None]
 
 
-def ensure(progress: Progress) -> Path:
+def ensure(progress: Progress | None = None) -> Path:
     """Returns the folder of all `PROGRAMS`; builds them if needed, in about 7 minutes on two cores.
 
-    Calls `progress` about once a second during a build. Unavailable: the build failed. Invalid:
-    KUBEBUILDER_ASSETS is not a folder.
+    Calls `progress` about once a second during a build (default: `PrintedProgress`). Unavailable:
+    the build failed. Invalid: KUBEBUILDER_ASSETS is not a folder.
     """
     provided = _provided_programs()
     missing = [program for program in PROGRAMS if program.name not in provided]
@@ -79,6 +79,7 @@ def ensure(progress: Progress) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
+    progress = progress or PrintedProgress()
     with _build_lock(folder.with_name(f"{folder.name}.lock"), progress):
         if not folder.is_dir():
             _build_folder(folder, missing, provided, progress)
