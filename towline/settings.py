@@ -10,11 +10,12 @@ import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -62,6 +63,14 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+def _split_list(items: object) -> object:
+    return [item.strip() for item in items.split(",")] if isinstance(items, str) else items
+
+
+TextList = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+"""Texts, also as one text that is separated by commas."""
+
+
 class _SettingsGroup(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,13 +80,8 @@ class TlsSettings(_SettingsGroup):
 
     cert: Path | None = None
     key: Path | None = None
-    names: tuple[str, ...] = ("localhost", "127.0.0.1")
+    names: TextList = ("localhost", "127.0.0.1")
     """DNS names and IP addresses of this control plane, for the certificate of its own CA."""
-
-    @field_validator("names", mode="before")
-    @classmethod
-    def _split_list(cls, names: object) -> object:
-        return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 class ServeSettings(_SettingsGroup):
@@ -92,17 +96,17 @@ class ServeSettings(_SettingsGroup):
     """HTTPS address: API, Kubernetes proxy, console and webhooks."""
     listen_http: str = "127.0.0.1:8080"
     """HTTP address without TLS, for localhost or an ingress; `off` disables it."""
-    hosts: tuple[str, ...] = ()
+    hosts: TextList = ()
     """Additional host names of this installation; `*` allows all.
 
     Requests for other hosts than these, those of the certificate and of `auth.public_url` are
     refused."""
-    trusted_proxies: tuple[str, ...] = ()
+    trusted_proxies: TextList = ()
     """Addresses or networks of proxies in front of this control plane, such as an ingress.
 
     Their `X-Forwarded-For` and `X-Forwarded-Proto` name the address of a client and its scheme, for
     rate limits, the audit log and cookies. Headers of others are ignored."""
-    proxy_protocol: tuple[str, ...] = ()
+    proxy_protocol: TextList = ()
     """Addresses or networks of load balancers that begin each connection with a header of the
     PROXY protocol (version 1 or 2), on the ports for users and agents.
 
@@ -153,11 +157,6 @@ class ServeSettings(_SettingsGroup):
     def proxy_protocol_senders(self) -> TrustedProxies | None:
         """The load balancers that send the PROXY protocol; None without any."""
         return TrustedProxies(self.proxy_protocol) if self.proxy_protocol else None
-
-    @field_validator("hosts", "trusted_proxies", "proxy_protocol", mode="before")
-    @classmethod
-    def _split_list(cls, items: object) -> object:
-        return [item.strip() for item in items.split(",")] if isinstance(items, str) else items
 
     @field_validator("trusted_proxies", "proxy_protocol")
     @classmethod

@@ -1,6 +1,5 @@
 """`towline clusters bootstrap-tokens`."""
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from towline.cli.projects.find import find_project_id
 from towline.cli.shell.confirmation import Yes, confirm_deletion
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age_column, field, say, show
+from towline.cli.shell.polling import seconds
 from towline.cli.shell.session import connect, name_value_pairs, not_found, parse_pairs
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Tokens with which agents register their clusters by themselves."
 )
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", help="Tag of new clusters, as key=value; repeatable.")
@@ -69,7 +68,7 @@ def create_token(
     api = connect(context)
     attributes: BootstrapTokenAttributes = {
         "name": name,
-        "expiresInSeconds": int(_lifetime(expires).total_seconds()),
+        "expiresInSeconds": seconds(expires, "--expires"),
         "maxUses": uses,
         "tags": name_value_pairs(parse_pairs(tag, "--tag")),
         "adopts": adopt,
@@ -103,10 +102,3 @@ def revoke_token(
         raise Invalid(f"{len(matching)} bootstrap tokens have the name {token}; use an id")
     confirm_deletion(f"bootstrap token {token}", yes=yes)
     show(operations.revoke_bootstrap_token(api, matching[0]["id"]), COLUMNS, output, "name")
-
-
-def _lifetime(text: str) -> timedelta:
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdecimal():
-        raise Invalid(f"{text!r} is not a time such as 30m, 24h or 7d", field="--expires")
-    return int(number) * _UNITS[unit]

@@ -107,16 +107,7 @@ class AuditFilterOptions(OptionGroup):
 
     def query(self, api: GraphQLApi) -> dict[str, str | None]:
         """Filter in the query of the export."""
-        return {
-            "actor": self.actor,
-            "action": self.action,
-            "target": self.target,
-            "cluster": find_cluster_id(api, self.cluster),
-            "verdict": self.verdict,
-            "kind": self.kind,
-            "since": self.since,
-            "until": self.until,
-        }
+        return {**vars(self), "cluster": find_cluster_id(api, self.cluster)}
 
 
 @app.callback()
