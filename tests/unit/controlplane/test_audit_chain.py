@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, batches, pack, unpack
+from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, batches, decompress, pack, unpack
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation, kind_of
 from controlplane.audit.model.formats import cef, json_line, syslog
 from controlplane.audit.model.verification import ChainVerifier, IndexedBlock
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
+from core.errors import Unavailable
 from core.open_streams import RequestEnd
+from core.zstd import zstd
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 HERE = TargetLocation("c1")
@@ -138,6 +141,94 @@ def test_details_of_any_kind_verify_when_they_are_read_again(detail: dict[str, o
     assert row.detail == orjson.loads(orjson.dumps(detail, option=orjson.OPT_NON_STR_KEYS))
 
 
+LAST = ChainHead(AuditKind.CHANGE, 41, "0" * 64)
+FULL = AuditEntry(
+    at=NOW.replace(microsecond=0),
+    actor="ada@example.org",
+    action="updateCluster",
+    verdict=AuditVerdict.REFUSED,
+    actor_id="u1",
+    token_id="t1",
+    source="192.0.2.1",
+    target="dev",
+    target_id="c1",
+    status=403,
+    request_id="r1",
+    detail={"b": [0, 0, 0], "a": {"d": None, "c": "ü"}},
+)
+PLACE = TargetLocation("c2", "p1", "b" * 64, "a" * 64)
+LINE = (
+    '[1,"change",42,"2026-01-02T03:04:05.000000+00:00","ada@example.org","u1","t1","192.0.2.1",'
+    f'"updateCluster","refused","dev","c1","c2","p1","{"b" * 64}","{"a" * 64}",403,"r1",'
+    '{"a":{"c":"ü","d":null},"b":[0,0,0]}]'
+)
+HASH = sha256(b"0" * 64 + b"\n" + LINE.encode()).hexdigest()
+
+
+def test_the_canonical_form_never_changes() -> None:
+    """Blocks of earlier versions must stay verifiable."""
+    block, terms = pack(LAST, [(FULL, PLACE)])
+    assert decompress(block.packed)[0] == [LINE.encode()]
+    assert (block.first_number, block.last_number, block.hash) == (42, 42, HASH)
+    assert terms == {
+        ("actor", "ada@example.org"),
+        ("action", "updateCluster"),
+        ("verdict", "refused"),
+        ("target", "dev"),
+        ("target", "c1"),
+        ("cluster_id", "c2"),
+        ("project_id", "p1"),
+    }
+
+
+def test_a_row_is_read_with_all_of_its_fields() -> None:
+    block, _ = pack(LAST, [(FULL, PLACE)])
+    (row,) = unpack(replace(block, id=3), lambda row: True)
+    assert row == replace(
+        FULL,
+        cluster_id="c2",
+        project_id="p1",
+        before_digest="b" * 64,
+        after_digest="a" * 64,
+        number=42,
+        hash=HASH,
+        id=3 * 512,
+    )
+
+
+def test_rows_of_a_block_have_different_ids() -> None:
+    """Also those that a search leaves out: the ID is the cursor of a page."""
+    block, _ = pack(LAST, [(replace(FULL, target=str(number)), PLACE) for number in range(3)])
+    (row,) = unpack(replace(block, id=1), lambda row: row.target == "2")
+    assert (row.id, row.number) == (514, 44)
+
+
+def test_repeated_requests_with_numbers_in_their_details_are_separate_rows() -> None:
+    many = RepeatedEntry(**fields_of(FULL), ends=[("0" * 32, 0.0, 0), ("1" * 32, 0.25, 7)])
+    apart = [(row, PLACE) for row in separate(many)]
+    assert pack(LAST, [(many, PLACE)]) == pack(LAST, apart)
+
+
+def test_a_block_is_full_at_512_rows() -> None:
+    ends: list[RequestEnd] = [(f"{number:032x}", 0.5, number) for number in range(1000)]
+    many = RepeatedEntry(**fields_of(FULL), ends=ends)
+    sizes = [
+        [entry.row_count for entry in batch] for batch in batches([FULL, many, *[FULL] * 25, many])
+    ]
+    assert sizes == [[1, 511], [489, *[1] * 23], [1, 1, 510], [490]]
+
+
+def test_two_rows_on_one_line_are_not_intact() -> None:
+    block, terms = pack(LAST, [(FULL, PLACE), (FULL, PLACE)])
+    body = b",".join(decompress(block.packed)[0])
+    joined = replace(block, packed=zstd.compress(body))
+    chain = replace(LAST, floor=41, floor_hash=LAST.hash, number=43, hash=block.hash)
+    assert fault(chain, [(block, terms)]) is None
+    assert fault(chain, [(joined, terms)]) == 42
+    with pytest.raises(Unavailable, match="is damaged in change rows 42 to 43"):
+        unpack(joined, lambda row: True)
+
+
 @given(ENTRIES, SIZES)
 def test_a_chain_as_it_was_written_is_whole(entries: list[AuditEntry], size: int) -> None:
     chain, blocks = linked(entries, size)
@@ -173,7 +264,8 @@ def test_an_altered_block_is_the_one_that_is_named(
 ) -> None:
     chain, blocks = linked(entries, size)
     at = data.draw(st.integers(0, len(blocks) - 1))
-    block, terms = blocks[at]
+    whole = blocks[at]
+    block, terms = whole
     changes: list[IndexedBlock] = [
         (replace(block, hash="0" * 64), terms),
         (replace(block, previous_hash="0" * 64), terms),
@@ -186,8 +278,11 @@ def test_an_altered_block_is_the_one_that_is_named(
         (block, terms | {("actor", "mallory of nowhere")}),
         (block, terms - {("action", "createCluster")}),
     ]
-    blocks[at] = data.draw(st.sampled_from(changes))
-    assert fault(chain, blocks) == block.first_number
+    for change in changes:
+        blocks[at] = change
+        assert fault(chain, blocks) == block.first_number, change
+    blocks[at] = whole
+    assert fault(chain, blocks) is None
 
 
 @given(ENTRIES, SIZES, st.data())
@@ -254,7 +349,60 @@ def test_cef_escapes_what_would_end_a_field() -> None:
     assert "suser=a\\=b\\\\c " in line and "dvc=one\\ntwo " in line
 
 
-def test_syslog_is_rfc_5424() -> None:
-    row = AuditEntry(NOW, "ada", "createCluster", AuditVerdict.ALLOWED)
-    head = b"<109>1 2026-01-02T03:04:05.678901Z hub.example.org towline - change - {"
-    assert syslog(row, "hub.example.org").startswith(head)
+def test_cef_has_the_fields_that_are_known() -> None:
+    row = replace(FULL, verdict=AuditVerdict.ALLOWED, number=42, hash="f" * 64, cluster_id="c2")
+    head = "CEF:0|Towline|Towline|1|updateCluster|updateCluster|3|"
+    known = (
+        "rt=1767323045000 suser=ada@example.org suid=u1 src=192.0.2.1 act=updateCluster "
+        f"outcome=allowed duid=c1 dvc=dev cs1Label=cluster cs1=c2 cs2Label=hash cs2={'f' * 64} "
+        "cn1Label=number cn1=42 externalId=r1\n"
+    )
+    assert cef(row).decode() == head + known
+    short = AuditEntry(NOW, "ada", "signIn", AuditVerdict.ALLOWED)
+    assert cef(short).decode().removeprefix("CEF:0|Towline|Towline|1|signIn|signIn|3|") == (
+        "rt=1767323045678 suser=ada act=signIn outcome=allowed cs1Label=cluster cs2Label=hash "
+        "cn1Label=number cn1=0\n"
+    )
+
+
+def test_json_lines_have_what_verifies_a_row() -> None:
+    row = replace(FULL, number=42, hash=HASH, cluster_id="c2", project_id="p1", id=7)
+    row = replace(row, before_digest="b" * 64, after_digest="a" * 64)
+    assert orjson.loads(json_line(row)) == {
+        "kind": "change",
+        "number": 42,
+        "at": "2026-01-02T03:04:05.000000+00:00",
+        "actor": "ada@example.org",
+        "actorId": "u1",
+        "tokenId": "t1",
+        "source": "192.0.2.1",
+        "action": "updateCluster",
+        "verdict": "refused",
+        "target": "dev",
+        "targetId": "c1",
+        "clusterId": "c2",
+        "projectId": "p1",
+        "before": "b" * 64,
+        "after": "a" * 64,
+        "status": 403,
+        "requestId": "r1",
+        "detail": {"a": {"c": "ü", "d": None}, "b": [0, 0, 0]},
+        "hash": HASH,
+    }
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("hub.example.org", "hub.example.org"),
+        ("h" * 256, "h" * 255),
+        ("h\tü b", "hb"),
+        (" ", "-"),
+    ],
+)
+def test_syslog_is_rfc_5424(host: str, shown: str) -> None:
+    row = AuditEntry(NOW.replace(microsecond=0), "ada", "createCluster", AuditVerdict.ALLOWED)
+    for verdict, priority in ((AuditVerdict.ALLOWED, 109), (AuditVerdict.REFUSED, 108)):
+        row = replace(row, verdict=verdict)
+        head = f"<{priority}>1 2026-01-02T03:04:05.000000Z {shown} towline - change - "
+        assert syslog(row, host) == head.encode() + json_line(row).rstrip()
