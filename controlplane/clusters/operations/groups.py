@@ -21,7 +21,7 @@ from controlplane.platform.limits import check_count, check_range
 from controlplane.platform.names import check_label, check_text
 from controlplane.platform.parts import Columns, given_columns
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import found
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.ports import RepositoryStore
 from core.errors import Conflict, Invalid, NotFound
@@ -110,7 +110,7 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
                 await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, Resource.of_project(ResourceKind.CLUSTER, project))
             await self._check_name(tx, group.name)
-            await _check_clusters(tx, actor, group)
+            await _check_clusters(tx, actor, set(group.cluster_ids))
             await tx[ClusterGroupStore].add(group)
             tx.audit(group.name, group.id)
         return group
@@ -126,7 +126,8 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
             title = f"cluster group {before.name!r}"
             check_not_moved(title, before.project_id or "", change.project_id)
             group = replace(before, **columns, updated_at=self._context.clock.now())
-            await _check_clusters(tx, actor, group)
+            # Other clusters may be deleted by now, or invisible to the actor.
+            await _check_clusters(tx, actor, set(group.cluster_ids) - set(before.cluster_ids))
             await tx[ClusterGroupStore].put(group)
             tx.audit(group.name, id, changed=sorted(columns))
             tx.publish(GENERATORS)
@@ -191,14 +192,13 @@ async def find_cluster_group(tx: Transaction, id: str) -> ClusterGroup:
     return found(await tx[ClusterGroupStore].get(id), ResourceKind.CLUSTER)
 
 
-async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:
+async def _check_clusters(tx: Transaction, actor: Actor, added: set[str]) -> None:
     """NotFound: a cluster does not exist, or the actor may not see it."""
-    if not group.cluster_ids:
-        return
-    clusters = await tx[ClusterStore].by_ids(set(group.cluster_ids))
+    clusters = await tx[ClusterStore].by_ids(added) if added else []
     readable = {cluster.id for cluster in clusters if actor.may(Verb.READ, cluster.target)}
-    if set(group.cluster_ids) - readable:
-        raise NotFound(kind=ResourceKind.CLUSTER)
+    for id in sorted(added - readable):
+        with reference("clusterIds", id):
+            raise NotFound(kind=ResourceKind.CLUSTER)
 
 
 def _checked_text(value: str, field: str) -> str:

@@ -118,6 +118,20 @@ async def test_only_visible_clusters_can_be_named(
     assert await world.rows(ClusterGroupStore) == [made]
 
 
+async def test_a_group_changes_although_a_cluster_of_it_was_deleted(
+    world: MemoryOperations, groups: ClusterGroups
+) -> None:
+    """Programs such as Terraform send the whole list again."""
+    of_shop = replace(GROUP, project_id="shop", cluster_ids=("gone", "dev"))
+    await world.given(SHOP, DEV, make_cluster("gone", deleted_at=START), of_shop)
+    change = ClusterGroupChange(description="Europe", cluster_ids=["gone", "dev"])
+    changed = await groups.update(EDITOR_OF_SHOP, "g", change)
+    assert (changed.description, changed.cluster_ids) == ("Europe", ("gone", "dev"))
+    change = ClusterGroupChange(cluster_ids=["gone", "dev", "none"])
+    with pytest.raises(NotFound, match='clusterIds: cluster "none" does not exist'):
+        await groups.update(EDITOR_OF_SHOP, "g", change)
+
+
 async def test_a_group_of_a_project_freezes_no_cluster_of_another(
     world: MemoryOperations, groups: ClusterGroups
 ) -> None:
