@@ -83,6 +83,7 @@ class AgentSettingsOperations(ContextOperations):
         async with self._context.change(actor, "createAgentSettings", _ADMINISTRATION) as tx:
             if existing := await tx[AgentSettingsStore].by_name(settings.name):
                 raise name_conflict(actor, existing, f"settings {settings.name!r} already exist")
+            await _check_groups(tx, settings)
             await tx[AgentSettingsStore].add(settings)
             tx.audit(settings.name, id)
         return settings
@@ -91,6 +92,7 @@ class AgentSettingsOperations(ContextOperations):
         async with self._context.change(actor, "updateAgentSettings", _ADMINISTRATION) as tx:
             before = _require_found(await tx[AgentSettingsStore].get(id))
             after = replace(change.applied(before), updated_at=self._context.clock.now())
+            await _check_groups(tx, after)
             await tx[AgentSettingsStore].put(after)
             tx.audit(after.name, id, changed=change.fields)
         return after
@@ -164,6 +166,15 @@ async def effective_settings(
         for cluster in clusters
     }
     return {id: effective for id, effective in effective_by_id.items() if effective is not None}
+
+
+async def _check_groups(tx: Transaction, settings: AgentSettings) -> None:
+    """Invalid: the selector names a cluster group that does not exist.
+
+    Such settings would leave all clusters without theirs.
+    """
+    groups = await tx[ClusterGroupStore].all()
+    Fleet(groups=tuple(groups)).matching(settings.spec.selector, None)
 
 
 async def newest_upgrades(tx: Transaction, cluster_ids: Collection[str]) -> dict[str, Command]:

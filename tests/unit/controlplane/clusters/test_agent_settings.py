@@ -220,6 +220,19 @@ async def test_a_group_that_settings_select_by_stays(
         await ClusterGroups(world.context).delete(ADMIN, "g")
 
 
+async def test_settings_select_no_group_that_does_not_exist(
+    world: MemoryOperations, settings: AgentSettingsOperations
+) -> None:
+    """All clusters would be without settings."""
+    prod, missing = named("prod"), change_of("edge", selector=Selector(groups=("none",)))
+    await world.given(prod)
+    for change in (settings.create(ADMIN, missing), settings.update(ADMIN, "prod", missing)):
+        with pytest.raises(Invalid, match="cluster group none does not exist") as raised:
+            await change
+        assert raised.value.field == "groups"
+    assert await world.rows(AgentSettingsStore) == [prod]
+
+
 async def test_a_deploy_token_is_found_with_its_cluster(world: MemoryOperations) -> None:
     def token(id: str, cluster: str | None) -> Token:
         return Token(id, TokenKind.AGENT, id, f"hash-{id}", START, cluster_id=cluster)
