@@ -190,7 +190,7 @@ class Rows(ReadableRows[T], Protocol[T]):
     async def remove_each(self, ids: Collection[str]) -> None: ...
 
     async def remove_before(self, column: str, moment: datetime) -> None:
-        """Deletes rows whose time in a column is before a moment."""
+        """Deletes rows whose time in a column is not after a moment."""
         ...
 
     async def count(self) -> int:
@@ -273,7 +273,7 @@ class JobStore(Protocol):
 
 
 class Transaction(Protocol):
-    """One consistent view of the store; the store keeps or drops its writes as a whole.
+    """A view of the store; the store keeps or drops its writes as a whole.
 
     `tx[ClusterStore]` is the repository behind the port `ClusterStore` in this transaction.
     """
@@ -312,7 +312,10 @@ class Store(Protocol):
     """The store of all persistent data."""
 
     def read(self) -> AbstractAsyncContextManager[Transaction]:
-        """Opens a read-only transaction."""
+        """Opens a read-only transaction.
+
+        On PostgreSQL, each of its statements sees the newest rows of others.
+        """
         ...
 
     def write(self) -> AbstractAsyncContextManager[Transaction]:

@@ -108,6 +108,22 @@ def test_aliases_in_fragments_count_at_each_spread() -> None:
     assert f"33 aliases, {MAX_ALIASES} at most" in refusal(f"{{ ...a ...a ...a }} {fragment}")
 
 
+def test_a_document_may_be_as_large_as_its_limits() -> None:
+    fields = ["a"] * (MAX_FIELDS + 1)
+    aliases = [f"x{n}: a" for n in range(MAX_ALIASES + 1)]
+    for selections, noun in ((fields, "fields"), (aliases, "aliases")):
+        DocumentSize(parse(f"{{ {' '.join(selections[1:])} }}")).check()
+        assert noun in refusal(f"{{ {' '.join(selections)} }}")
+
+
+def test_inline_fragments_count_with_their_fields_only() -> None:
+    document = parse("{ ... { a x: b { ... on Q { c } } } }")
+    (operation,) = document.definitions
+    assert isinstance(operation, OperationDefinitionNode)
+    size = DocumentSize(document).measure(operation.selection_set, 0)
+    assert size == SelectionSize(depth=2, fields=3, aliases=1)
+
+
 def test_every_operation_is_weighed() -> None:
     """Validation walks them all, whichever is asked for."""
     wide = "me { id } " * MAX_FIELDS

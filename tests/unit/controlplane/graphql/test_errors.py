@@ -77,6 +77,7 @@ async def test_an_internal_error_tells_only_where_to_look(api: Api) -> None:
         ('{ cluster(id: "none") { id } }', ADMIN, "NOT_FOUND"),
         ('{ cluster(id: "none") { id } }', NOBODY, "FORBIDDEN"),
         ("{ clusters(first: 0) { edges { node { id } } } }", ADMIN, "INVALID"),
+        ('{ cluster(handle: "a\\u0000b") { id } }', ADMIN, "INVALID"),
         ("{ nonsense }", ADMIN, "INVALID"),
         ("{", ADMIN, "INVALID"),
         (DELETE, VIEWER, "FORBIDDEN"),

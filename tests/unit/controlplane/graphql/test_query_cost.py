@@ -41,6 +41,7 @@ def test_rows_multiply_what_is_selected_of_them() -> None:
         ("", {}, 50),
         ("(first: 7)", {}, 7),
         ("(last: 7)", {}, 7),
+        ('(q: "x", first: 7)', {}, 7),
         ("(first: 1000000)", {}, 1_000),
         ("(first: -4)", {}, 1),
         ("(first: $n)", {"n": 9}, 9),
@@ -70,6 +71,15 @@ def test_each_operation_has_its_own_defaults() -> None:
 def test_fragments_count_each_time_and_are_reckoned_once() -> None:
     links = " ".join(f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(40))
     assert cost(f"{{ ...f0 }} {links} fragment f40 on Query {{ me {{ id }} }}") == 2 * 2**40
+
+
+def test_inline_fragments_cost_what_they_select() -> None:
+    assert cost("{ me { ... on User { id name } } }") == cost("{ me { id name } }")
+    assert cost("{ ... { clusters(first: 9) { edges { cursor } } } }") == 1 + 9 * 2
+
+
+def test_an_unknown_fragment_costs_nothing() -> None:
+    assert cost("{ ...absent me { id } }") == 2
 
 
 def test_an_expensive_query_is_refused_with_a_remedy() -> None:
