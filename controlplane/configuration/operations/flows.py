@@ -33,7 +33,7 @@ from controlplane.configuration.ports import ServiceExportStore, ServiceImportSt
 from controlplane.platform.context import RENDER_SERVICES, SERVICE, ContextOperations
 from controlplane.platform.limits import check_count, check_unique
 from controlplane.platform.ports import Transaction
-from controlplane.platform.references import found
+from controlplane.platform.references import found, reference
 from controlplane.platform.retry import retry_operations
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
@@ -155,10 +155,13 @@ class ConfigurationFlow(ContextOperations):
     async def _set_imports(
         self, tx: Transaction, actor: Actor, service: Service, imports: Sequence[Import]
     ) -> None:
+        before = await tx[ServiceImportStore].of_services(service.id)
+        unchanged = [row.imported for row in before]
         for imported in imports:
             check_import(imported)
-            await _check_source(tx, actor, service, imported)
-        before = await tx[ServiceImportStore].of_services(service.id)
+            # The source of an unchanged one may be deleted by now, or invisible to the actor.
+            if imported not in unchanged:
+                await _check_source(tx, actor, service, imported)
         await tx[ServiceImportStore].remove_each([row.id for row in before])
         await tx[ServiceImportStore].add_each(
             ServiceImport(self._context.new_id(), service.id, imported) for imported in imports
@@ -187,8 +190,9 @@ class ConfigurationFlow(ContextOperations):
 
 async def _check_source(tx: Transaction, actor: Actor, service: Service, imported: Import) -> None:
     """Invalid: the service has no such export. NotFound: it does not exist, or cannot be seen."""
-    source = found(await tx[ServiceStore].get(imported.source_id), ResourceKind.SERVICE)
-    require(actor, Verb.READ, source.target)
+    with reference("imports.sourceId", imported.source_id):
+        source = found(await tx[ServiceStore].get(imported.source_id), ResourceKind.SERVICE)
+        require(actor, Verb.READ, source.target)
     row = await tx[ServiceExportStore].named(source.id, imported.export)
     if imported.default is not None:
         return

@@ -301,6 +301,23 @@ async def test_another_project_imports_only_shared_exports(
     assert view.values["host"].value == "h"
 
 
+async def test_imports_change_beside_one_whose_source_is_gone(
+    world: MemoryOperations, flow: ConfigurationFlow
+) -> None:
+    """Programs such as Terraform send the whole list again; its default is in use."""
+    former = Import("former", API.id, "url", "none")
+    await flow.save(EDITOR, WEB.id, None, [former])
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(API.id, deleted_at=START)
+    view = await flow.save(EDITOR, WEB.id, None, [former, USES_HOST])
+    assert {alias: value.value for alias, value in view.values.items()} == {
+        "former": "none", "host": "db.local",
+    }  # fmt: skip
+    with pytest.raises(NotFound, match=f'imports.sourceId: service "{API.id}" does not exist'):
+        await flow.save(EDITOR, WEB.id, None, [Import("other", API.id, "url", "none")])
+    assert (await flow.get(EDITOR, WEB.id)).imports == view.imports
+
+
 async def test_a_cycle_of_concurrent_changes_is_a_problem_of_its_services(
     world: MemoryOperations, flow: ConfigurationFlow
 ) -> None:
