@@ -7,6 +7,7 @@ import strawberry
 
 from controlplane.agents.api.agents import AgentSubscription
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.clusters.api.loading import cluster_type
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.pipelines.api.pipelines import PipelineType
 from controlplane.pipelines.operations.pipelines import Pipelines
@@ -15,7 +16,7 @@ from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.deltas import deltas
 from controlplane.search.api import FleetSubscription
 from controlplane.secrets.api import SecretSubscription
-from controlplane.services.api.loading import with_related
+from controlplane.services.api.loading import service_type
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.operations.services import Services
 
@@ -57,13 +58,11 @@ class PipelineDelta:
 
 
 async def _load_service(info: Info, id: str) -> ServiceDeployment:
-    context = info.context
-    row = await context[Services].get(context.actor, id)
-    return (await with_related(context, [row]))[0]
+    return await service_type(info, await info.context[Services].get(info.context.actor, id))
 
 
 async def _load_cluster(info: Info, id: str) -> ClusterType:
-    return ClusterType.of(await info.context[Clusters].get(info.context.actor, id))
+    return await cluster_type(info, await info.context[Clusters].get(info.context.actor, id))
 
 
 async def _load_pipeline(info: Info, id: str) -> PipelineType:

@@ -18,11 +18,6 @@ from controlplane.services.api.types import (
 from controlplane.services.model.service import Component, Service
 from controlplane.services.operations.services import Services
 
-_RELATED = (
-    *("cluster", "project", "repository", "revision", "components", "contexts", "sources"),
-    *("freeze", "syncRequestedAt"),
-)
-
 
 class ContextLoader(Protocol):
     """Loads the service contexts of services; contexts are a noun above services."""
@@ -43,7 +38,7 @@ async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDepl
 
 
 async def with_related(
-    context: Context, rows: Sequence[Service], kinds: frozenset[str] = frozenset(_RELATED)
+    context: Context, rows: Sequence[Service], kinds: frozenset[str]
 ) -> list[ServiceDeployment]:
     """Converts services with the named related resources."""
     services = context[Services]

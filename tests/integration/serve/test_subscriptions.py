@@ -41,7 +41,7 @@ class Socket:
         await self.raw.send_json({"type": "connection_init", "payload": payload})
         return await self.next()
 
-    async def subscribe(self, document: str, id: str = "1", **variables: Any) -> None:
+    async def subscribe(self, document: str, id: str = "1", /, **variables: Any) -> None:
         payload = {"query": document, "variables": variables}
         await self.raw.send_json({"id": id, "type": "subscribe", "payload": payload})
 
@@ -218,6 +218,53 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
         continue
     assert event["id"] == "p"
     assert event["payload"]["data"]["pipelineDelta"]["payload"] == {"name": "p"}
+
+
+async def test_a_changed_cluster_has_what_a_query_returns(hub: Running, signed_in: Socket) -> None:
+    project = await hub.ask('mutation { createProject(attributes: {name: "shop"}) { id } }')
+    attributes = {"name": "dev", "projectId": project["createProject"]["id"]}
+    cluster = (await hub.ask(MAKE, attributes=attributes))["createCluster"]["id"]
+    await freeze(hub, cluster)
+    selection = "handle project { name } freeze { by group } agentSettings { overruled }"
+    sent = await sent_and_queried(hub, signed_in, ("clusterDelta", "cluster"), cluster, selection)
+    assert sent["project"] == {"name": "shop"} and sent["freeze"]["group"] == "all"
+
+
+async def test_a_changed_service_has_what_a_query_returns(hub: Running, signed_in: Socket) -> None:
+    cluster = (await hub.cluster())["id"]
+    repository = await hub.repository("https://127.0.0.1:1/a.git")
+    service = await hub.service(cluster, repository, "web")
+    await freeze(hub, cluster)
+    fields = ("serviceDeploymentDelta", "serviceDeployment")
+    selection = """name project { name } cluster { handle freeze { by } } freeze { group }
+      repository { url } components { id } contexts { id }"""
+    sent = await sent_and_queried(hub, signed_in, fields, service, selection)
+    assert sent["freeze"] == {"group": "all"} and sent["cluster"]["freeze"]
+    assert sent["repository"] == {"url": "https://127.0.0.1:1/a.git"}
+
+
+async def freeze(hub: Running, cluster: str) -> None:
+    """Freezes a cluster through a group."""
+    made = """mutation ($ids: [ID!]) {
+      createClusterGroup(attributes: {name: "all", clusterIds: $ids}) { id } }"""
+    group = (await hub.ask(made, ids=[cluster]))["createClusterGroup"]["id"]
+    await hub.ask("mutation ($id: ID!) { freezeClusterGroup(id: $id) { id } }", id=group)
+
+
+async def sent_and_queried(
+    hub: Running, one: Socket, fields: tuple[str, str], id: str, selection: str
+) -> Json:
+    """What a subscription sends of a resource, which is the same as a query's response."""
+    delta, query = fields
+    await one.subscribe(
+        f"""subscription ($id: ID!) {{ {delta}(id: $id, since: "2020-01-01T00:00:00Z") {{
+          payload {{ {selection} }} }} }}""",
+        id=id,
+    )
+    sent = (await one.next())["payload"]["data"][delta]["payload"]
+    document = f"query ($id: ID!) {{ {query}(id: $id) {{ {selection} }} }}"
+    assert (await hub.ask(document, id=id))[query] == sent
+    return sent
 
 
 async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
