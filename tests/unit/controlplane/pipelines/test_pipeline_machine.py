@@ -407,7 +407,8 @@ class Walk(RuleBasedStateMachine):
         edge, found = self.pipeline.gate[gate]
         candidate = self.line.state.candidates.get(edge.id)
         honest = isinstance(found.rule, ApprovalRule) and not (is_author and found.rule.not_author)
-        if candidate is not None and honest:
+        # A yes to something else changes nothing, also if it arrives again after the right one.
+        if candidate is not None and honest and digests == self.line.digests_at(gate):
             self.person.yes[gate, candidate.release][actor] = digests
 
     def forget_other_yes(self, stage: StageId, release: ReleaseId, digests: dict) -> None:
