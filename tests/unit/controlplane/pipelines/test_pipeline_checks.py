@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.pipelines.engine.effects import Notify, RunCheck, Topic
+from controlplane.pipelines.engine.effects import Notify, RunCheck, Topic, WakeAt
 from controlplane.pipelines.engine.events import (
     ApproversLeft,
     CheckAnswered,
@@ -74,6 +74,12 @@ class Waiting:
     def gate(self) -> GateState:
         candidate = self.line.candidate("dev prod")
         return candidate.gates[GATE] if candidate else GateState(GateStatus.OPEN)
+
+    @property
+    def wake_after(self) -> float | None:
+        """Seconds until the engine asks to be woken."""
+        wakes = [effect.at for effect in self.line.last if isinstance(effect, WakeAt)]
+        return (wakes[0] - self.line.now).total_seconds() if wakes else None
 
     @property
     def moved(self) -> bool:
@@ -223,6 +229,48 @@ def test_people_are_asked_once_the_steps_before_have_passed() -> None:
     assert waiting.moved
     notifications = [one for one in line.effects if isinstance(one, Notify)]
     assert [one.topic for one in notifications].count(Topic.APPROVAL_WANTED) == 1
+
+
+def test_the_engine_wakes_for_every_end_of_a_wait() -> None:
+    """Nothing else advances a pipeline whose check never answers."""
+    waiting = Waiting(HTTP, timeout_seconds=60, attempts=2, backoff_seconds=10, interval_seconds=15)
+    assert waiting.wake_after == 60, "the timeout of the attempt"
+    waiting.answer(CheckAnswer.UNDECIDED)
+    assert waiting.wake_after == 15, "the next run"
+    waiting.line.pass_time(15)
+    assert (len(waiting.asked()), waiting.wake_after) == (2, 45)
+    waiting.line.pass_time(5)
+    assert waiting.wake_after == 40, "an evaluation in between changes nothing"
+    waiting.answer(CheckAnswer.FAILED)
+    assert waiting.wake_after == 10, "the pause before the next attempt"
+    assert Waiting(WorkflowRule((Step("rest", WaitRule(30)),))).wake_after == 30
+
+
+def test_users_read_what_each_step_waits_for() -> None:
+    waiting = Waiting(
+        WorkflowRule(
+            (
+                Step("rest", WaitRule(30)),
+                Step("people", ApprovalRule(), ("rest",)),
+                Step("test", HTTP, patience=Patience(attempts=2, backoff_seconds=10)),
+            )
+        )
+    )
+
+    def reasons() -> list[str]:
+        return [check.reason for _, check in sorted(waiting.gate.checks.items())]
+
+    rest = "waiting until 2026-01-01 00:00:30 UTC"
+    assert reasons() == ["waiting for rest", rest, "attempt 1 of 2"]
+    assert waiting.gate.reason == f"rest: {rest}; test: attempt 1 of 2"
+    waiting.line.pass_time(30)
+    waiting.answer(CheckAnswer.UNDECIDED, "got 503")
+    assert reasons() == ["waiting for approval", "waited 30 s", "got 503"]
+    waiting.answer(CheckAnswer.FAILED, "got 500")
+    assert reasons()[2] == "attempt 1 of 2 failed: got 500"
+    waiting.line.approve(GATE)
+    assert reasons()[0] == "approved"
+    assert waiting.gate.reason == "test: attempt 1 of 2 failed: got 500"
 
 
 def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
