@@ -61,11 +61,11 @@ class _StepRun:
             return CheckState(reason=f"waiting for {', '.join(missing)}")
         if isinstance(step.rule, WaitRule):
             return self._advance_wait(state, step.rule.wait_seconds)
-        if step.rule.asks_users:
-            if self.approved:
-                return replace(state, status=GateStatus.OPEN, reason="approved")
-            return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
-        return self._advance_check(step, state)
+        if isinstance(step.rule, CheckRule):
+            return self._advance_check(step, step.rule, state)
+        if self.approved:
+            return replace(state, status=GateStatus.OPEN, reason="approved")
+        return replace(state, status=GateStatus.RUNNING, reason="waiting for approval")
 
     def _advance_wait(self, state: CheckState, seconds: int) -> CheckState:
         begun_at = state.begun_at or self.draft.now
@@ -76,23 +76,24 @@ class _StepRun:
         reason = f"waiting until {until:%Y-%m-%d %H:%M:%S} UTC"
         return replace(state, status=GateStatus.RUNNING, begun_at=begun_at, reason=reason)
 
-    def _advance_check(self, step: Step, state: CheckState) -> CheckState:
+    def _advance_check(self, step: Step, rule: CheckRule, state: CheckState) -> CheckState:
         now = self.draft.now
         if state.attempt == 0:
-            return self._begin_attempt(step, state)
-        if not state.pausing and now >= _deadline(step, state):
-            reason = f"no answer within {_timeout_s(step)} s"
+            return self._begin_attempt(step, rule, state)
+        timeout_s = _timeout_s(step, rule)
+        deadline = (state.begun_at or now) + timedelta(seconds=timeout_s)
+        if not state.pausing and now >= deadline:
             last = f", last: {state.reason}" if state.reason else ""
-            state = _after_failure(step, state, f"{reason}{last}", now)
+            state = _after_failure(step, state, f"no answer within {timeout_s} s{last}", now)
         if state.status is GateStatus.CLOSED:
             return state
         if state.next_at is not None and now >= state.next_at:
             advance = self._begin_attempt if state.pausing else self._request_check
-            return advance(step, state)
-        self.draft.wake_at(state.next_at or _deadline(step, state))
+            return advance(step, rule, state)
+        self.draft.wake_at(state.next_at or deadline)
         return state
 
-    def _begin_attempt(self, step: Step, state: CheckState) -> CheckState:
+    def _begin_attempt(self, step: Step, rule: CheckRule, state: CheckState) -> CheckState:
         attempt, context = state.attempt + 1, self.context
         content = fingerprint(context.render or {})
         place = f"{context.gate.id}/{context.release}/{context.attempt}/{content}"
@@ -103,26 +104,26 @@ class _StepRun:
             key=f"check/{place}/{step.name}/{attempt}",
             begun_at=self.draft.now,
         )
-        return self._request_check(step, first_run)
+        return self._request_check(step, rule, first_run)
 
-    def _request_check(self, step: Step, state: CheckState) -> CheckState:
+    def _request_check(self, step: Step, rule: CheckRule, state: CheckState) -> CheckState:
         context, looks = self.context, state.looks + 1
-        if isinstance(step.rule, CheckRule):
-            self.draft.emit(
-                RunCheck(
-                    key=f"{state.key}/{looks}",
-                    attempt_key=state.key,
-                    gate=context.gate.id,
-                    step=step.name,
-                    stage=context.stage,
-                    release=context.release,
-                    rule=step.rule,
-                    commits=self.draft.releases[context.release].commits,
-                    digests=context.digests,
-                    inputs=_outputs(self.states),
-                )
+        self.draft.emit(
+            RunCheck(
+                key=f"{state.key}/{looks}",
+                attempt_key=state.key,
+                gate=context.gate.id,
+                step=step.name,
+                stage=context.stage,
+                release=context.release,
+                rule=rule,
+                commits=self.draft.releases[context.release].commits,
+                digests=context.digests,
+                inputs=_outputs(self.states),
             )
-        self.draft.wake_at(_deadline(step, state))
+        )
+        begun_at = state.begun_at or self.draft.now
+        self.draft.wake_at(begun_at + timedelta(seconds=_timeout_s(step, rule)))
         return replace(state, looks=looks, next_at=None)
 
 
@@ -163,11 +164,5 @@ def _after_failure(step: Step, state: CheckState, reason: str, now: datetime) ->
     return replace(state, reason=full_reason, next_at=next_at, pausing=True)
 
 
-def _timeout_s(step: Step) -> int:
-    if step.patience.timeout_seconds or not isinstance(step.rule, CheckRule):
-        return step.patience.timeout_seconds
-    return step.rule.default_timeout_s
-
-
-def _deadline(step: Step, state: CheckState) -> datetime:
-    return (state.begun_at or datetime.max) + timedelta(seconds=_timeout_s(step))
+def _timeout_s(step: Step, rule: CheckRule) -> int:
+    return step.patience.timeout_seconds or rule.default_timeout_s
