@@ -19,12 +19,12 @@ async def search_blocks(
     candidates: AsyncIterator[AuditBlock], filter: AuditFilter, query: PageQuery
 ) -> Page[AuditEntry]:
     """Returns a page of the rows that match, from blocks in the order of the page."""
-    first, after, matches = query.first, _cursor_of(query), row_match(filter, query)
+    first, cursor, matches = query.first, _cursor_of(query), row_match(filter, query)
     entries: list[AuditEntry] = []
     async for block in candidates:
         rows = unpack(block, matches)
-        if block.id == cursor_block(query):
-            rows = [row for row in rows if _is_after(row, after, newest=query.newest)]
+        if cursor is not None and block.id == cursor // MAX_BLOCK_ROWS:
+            rows = [row for row in rows if _is_after(row, cursor, newest=query.newest)]
         entries += reversed(rows) if query.newest else rows
         if len(entries) > first:
             break
@@ -40,12 +40,13 @@ def _is_after(row: AuditEntry, cursor: int, *, newest: bool) -> bool:
 
 def cursor_block(query: PageQuery) -> int | None:
     """Returns the ID of the block with the last row of the previous page."""
-    return None if query.after is None else _cursor_of(query) // MAX_BLOCK_ROWS
+    cursor = _cursor_of(query)
+    return None if cursor is None else cursor // MAX_BLOCK_ROWS
 
 
-def _cursor_of(query: PageQuery) -> int:
+def _cursor_of(query: PageQuery) -> int | None:
     if query.after is None:
-        return -1
+        return None
     if not query.after.isdecimal() or len(query.after) > _MAX_CURSOR_LENGTH:
         raise Invalid("is not a cursor of this list", field="after")
     return int(query.after)

@@ -218,6 +218,27 @@ def test_a_block_is_full_at_512_rows() -> None:
     assert sizes == [[1, 511], [489, *[1] * 23], [1, 1, 510], [490]]
 
 
+def test_a_break_names_the_rows_that_may_be_altered() -> None:
+    chain, blocks = linked([FULL] * 4, size=2)
+    (first, terms), second = blocks
+    altered = replace(first, hash="0" * 64), terms
+    alone = linked([FULL])[1][0][0]
+    for changed, text in (
+        ([altered, second], "change row 1: was altered, or a row up to 2"),
+        ([(replace(alone, hash="0" * 64), terms), second], "change row 1: was altered"),
+        ([second], "change row 1: is missing"),
+    ):
+        assert str(ChainVerifier(chain).verify(changed)) == text
+    check = ChainVerifier(chain)
+    assert check.verify([blocks[0]]) is None
+    assert str(check.end(chain)) == "change row 3: is missing, and all up to 4"
+    shorter = replace(chain, number=2)
+    other = ChainVerifier(shorter)
+    assert other.verify([blocks[0]]) is None
+    text = "change row 2: does not match the recorded end of the chain"
+    assert str(other.end(shorter)) == text
+
+
 def test_two_rows_on_one_line_are_not_intact() -> None:
     block, terms = pack(LAST, [(FULL, PLACE), (FULL, PLACE)])
     body = b",".join(decompress(block.packed)[0])
