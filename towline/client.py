@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import TypedDict, TypeVar, overload
+from typing import TypedDict, TypeVar, cast, overload
 from urllib.parse import urlencode, urlsplit
 
 from core import __version__
@@ -161,14 +161,9 @@ class GraphQLClient:
         body = urlencode(fields).encode()
         request = urllib.request.Request(f"{self._base}{path}", body, headers)
         status, content = self._send(request, _MAX_OAUTH_BYTES)
-        answer: OAuthResponse | None
-        try:
-            answer = json.loads(content)
-        except ValueError:
-            answer = None
-        if isinstance(answer, dict):
-            return answer
-        raise Unavailable(_not_towline_message(f"{self._base}{path}", status))
+        if (answer := _parse_object(content)) is None:
+            raise Unavailable(_not_towline_message(f"{self._base}{path}", status))
+        return cast(OAuthResponse, answer)
 
     def _send(
         self, request: urllib.request.Request, limit: int = MAX_RESPONSE_BYTES
@@ -185,14 +180,10 @@ class GraphQLClient:
             raise Unavailable(_unreachable_message(self._url, error)) from None
 
     def _parse(self, status: int, body: bytes) -> _Response:
-        answer: _Response | None
-        try:
-            answer = json.loads(body)
-        except ValueError:
-            answer = None
-        if isinstance(answer, dict) and _is_response(answer):
-            return answer
-        raise Unavailable(_not_towline_message(self._url, status))
+        answer = _parse_object(body)
+        if answer is None or not _is_response(answer):
+            raise Unavailable(_not_towline_message(self._url, status))
+        return cast(_Response, answer)
 
 
 def opener(target: ControlPlaneTarget) -> urllib.request.OpenerDirector:
@@ -220,7 +211,16 @@ def _trust(ca: str) -> ssl.SSLContext:
         raise Invalid("the file is not a certificate in PEM format", field="ca-file") from None
 
 
-def _is_response(answer: _Response) -> bool:
+def _parse_object(body: bytes) -> JsonObject | None:
+    """Parses a JSON object; None for anything else."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _is_response(answer: JsonObject) -> bool:
     """Reports whether a JSON object has the form of a GraphQL response."""
     if errors := answer.get("errors"):
         return isinstance(errors, list) and isinstance(errors[0], dict)

@@ -30,7 +30,8 @@ _FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "ap
 class AppliedState:
     """An applied desired state of a service; times are monotonic seconds, 0.0 if not yet.
 
-    `reported_at`: acknowledgement of its last report. `names`: names of its objects.
+    `reported_at`: acknowledgement of its last report. `names`: names of its objects. A worker sends
+    the fields in this order.
     """
 
     service_id: str

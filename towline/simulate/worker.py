@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,6 @@ from core.runtime.tasks import Tasks
 from towline.simulate import connections
 from towline.simulate.agent import SimulatedAgent
 from towline.simulate.churn import ChurnRecording, read
-from towline.simulate.cluster import AppliedState
 
 _MAX_CONCURRENT_JOINS = 100
 _POLL_S, _JOIN_POLL_S = 0.02, 0.1
@@ -74,7 +74,7 @@ class AgentWorker:
         """Returns counts of the agents, and states applied since the last call."""
         settled = []
         for agent in self._agents.values():
-            settled += [_applied_row(agent.name, change) for change in agent.cluster.settled]
+            settled += [(agent.name, *astuple(change)) for change in agent.cluster.settled]
             agent.cluster.settled.clear()
         return {"settled": settled, **self._counts()}
 
@@ -194,18 +194,6 @@ class AgentWorker:
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self._clock.sleep(_JOIN_POLL_S)
-
-
-def _applied_row(name: str, state: AppliedState) -> list[object]:
-    return [
-        name,
-        state.service_id,
-        state.sequence,
-        state.digest,
-        state.settled,
-        state.reported_at,
-        state.names,
-    ]
 
 
 async def _serve() -> None:

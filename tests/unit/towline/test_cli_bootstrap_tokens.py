@@ -77,6 +77,12 @@ def test_a_token_is_revoked_by_name_or_id(api: FakeApi, token: str, id: str) -> 
     assert api.sent(cluster_api.REVOKE_BOOTSTRAP_TOKEN) == [{"id": id}]
 
 
+def test_a_token_is_not_revoked_unasked(api: FakeApi) -> None:
+    refused = run("revoke", "edge").exception
+    assert isinstance(refused, Invalid) and "use --yes" in refused.message
+    assert api.sent(cluster_api.REVOKE_BOOTSTRAP_TOKEN) == []
+
+
 @pytest.mark.parametrize(("token", "error"), [("other", NotFound), ("twin", Invalid)])
 def test_a_name_of_none_or_of_several_tokens_revokes_nothing(
     api: FakeApi, token: str, error: type[Exception]

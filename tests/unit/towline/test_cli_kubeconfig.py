@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from stat import S_IMODE
 
@@ -14,7 +15,7 @@ from towline import kubectl_login
 from towline.cli.program import app
 from towline.context_file import write
 from towline.contexts import ControlPlaneTarget, SavedContexts
-from towline.kubeconfig import build, default_path, merge, merge_into_file
+from towline.kubeconfig import build, default_path, dump, merge, merge_into_file
 
 TARGET = ControlPlaneTarget("https://towline.example:8443", "twu_secret", "PEM")
 
@@ -27,6 +28,57 @@ def test_each_cluster_has_a_context_that_goes_through_the_proxy() -> None:
         "server": "https://towline.example:8443/k8s/clusters/prod",
         "certificate-authority-data": base64.b64encode(b"PEM").decode(),
     }
+
+
+def test_a_public_authority_is_not_in_the_file() -> None:
+    made = build(TARGET._replace(ca=""), ["dev"], embed_token=False)
+    assert list(made["clusters"][0]["cluster"]) == ["server"]
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://towline.example:8443", "https://dev.clusters.example:8443"),
+        ("https://towline.example", "https://dev.clusters.example"),
+    ],
+)
+def test_a_cluster_can_have_a_host_of_its_own(url: str, server: str) -> None:
+    target = TARGET._replace(url=url)
+    made = build(target, ["dev"], embed_token=False, cluster_domain="clusters.example")
+    assert made["clusters"][0]["cluster"]["server"] == server
+
+
+def test_the_plugin_is_named_as_the_path_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else by its place beside the interpreter, where it is installed."""
+
+    def command() -> str:
+        return build(TARGET, ["dev"], embed_token=False)["users"][0]["user"]["exec"]["command"]
+
+    plugin = tmp_path / "bin" / "towline-kubectl-login"
+    plugin.parent.mkdir()
+    monkeypatch.setenv("PATH", str(plugin.parent))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert command() == "towline-kubectl-login"
+    (tmp_path / "towline-kubectl-login").touch()
+    assert command() == str(tmp_path / "towline-kubectl-login")
+    plugin.touch(mode=0o755)
+    assert command() == "towline-kubectl-login"
+
+
+def test_a_file_has_its_fields_in_the_order_of_kubectl() -> None:
+    made = build(TARGET, ["dev"], embed_token=False)
+    assert list(yaml.safe_load(dump(made))) == [
+        *("apiVersion", "kind", "clusters", "users", "contexts", "current-context")
+    ]
+
+
+def test_an_empty_file_is_filled(tmp_path: Path) -> None:
+    path, new = tmp_path / "config", build(TARGET, ["dev"], embed_token=False)
+    path.touch()
+    merge_into_file(path, new)
+    assert yaml.safe_load(path.read_text()) == new
 
 
 def test_the_plugin_gets_the_url_and_no_secret() -> None:
@@ -89,7 +141,13 @@ def test_merging_keeps_a_link_to_the_file_elsewhere(tmp_path: Path) -> None:
     assert (tmp_path / "real").exists()
 
 
-@pytest.mark.parametrize("text", ["contexts: [", "- a", "clusters: x", "users: [1]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("contexts: [", "- a", "clusters: x"),
+        *("users: [1]", "users: [{name: a}, 1]", "users: {a: {}}"),
+    ],
+)
 def test_a_file_that_is_no_kubeconfig_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)

@@ -46,6 +46,7 @@ class Hub:
     url: str = ""
     answers: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
 
     @property
     def target(self) -> ControlPlaneTarget:
@@ -59,6 +60,7 @@ def serving() -> Generator[Hub]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            hub.tokens.append(self.headers["Authorization"])
             hub.asked.append((self.path, {key: one for key, (one,) in form.items()}))
             body = json.dumps(hub.answers.pop(0)).encode()
             self.send_response(400 if b'"error"' in body else 200)
@@ -115,10 +117,14 @@ def test_a_person_approves_the_code(hub: Hub) -> None:
         "/oauth/device/code",
         {"client_id": "towline-kubectl-login", "scope": "offline_access"},
     )
-    path, form = hub.asked[1]
-    assert (path, form["device_code"], form["grant_type"]) == (
-        "/oauth/token", "d1", "urn:ietf:params:oauth:grant-type:device_code"
-    )  # fmt: skip
+    assert hub.asked[1] == (
+        "/oauth/token",
+        {
+            "client_id": "towline-kubectl-login",
+            "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+            "device_code": "d1",
+        },
+    )
     assert "twu_new" not in repr(granted)
 
 
@@ -144,6 +150,30 @@ def test_the_invitation_obeys_no_terminal(hub: Hub) -> None:
     shown: list[str] = []
     Watch().grant(hub).sign_in(lambda page, code: shown.extend((page, code)))
     assert shown == ["http://hub/device", "]0;xA"]
+
+
+def test_the_page_with_the_code_in_its_address_is_preferred(hub: Hub) -> None:
+    page = "http://hub/device?code=ABCD-EFGH"
+    hub.answers += [{**CODE, "verification_uri_complete": page}, TOKEN]
+    shown: list[str] = []
+    Watch().grant(hub).sign_in(lambda page, code: shown.append(page))
+    assert shown == [page]
+
+
+def test_a_refresh_token_is_exchanged_without_the_old_token(hub: Hub) -> None:
+    """Not each server gives a new refresh token: the old one then stays."""
+    hub.answers += [TOKEN, {"access_token": "twu_next"}, {"error": "invalid_grant"}]
+    grant = DeviceGrant(hub.target._replace(token="twu_old"), now=Watch().now)
+    assert grant.refresh("r1") == ("twu_new", "r2", NOW + 3600)
+    assert grant.refresh("r1") == ("twu_next", "r1", 0)
+    assert grant.refresh("r1") is None
+    form = {
+        "client_id": "towline-kubectl-login",
+        "grant_type": "refresh_token",
+        "refresh_token": "r1",
+    }
+    assert hub.asked == [("/oauth/token", form)] * 3
+    assert hub.tokens == [None] * 3
 
 
 def test_no_token_is_asked_for_over_plain_http() -> None:
@@ -185,6 +215,12 @@ def test_a_good_token_is_printed_with_its_end(hub: Hub, tmp_path: Path) -> None:
     assert hub.asked == []
 
 
+def test_a_token_without_an_end_is_printed_without_one(hub: Hub, tmp_path: Path) -> None:
+    path = saved(tmp_path, hub.target._replace(token="twu_old", expires=0))
+    assert ask(path, hub) == {"token": "twu_old"}
+    assert hub.asked == []
+
+
 def test_a_token_about_to_end_is_renewed_and_kept(hub: Hub, tmp_path: Path) -> None:
     """By its refresh token; which control plane is the current one stays."""
     path = saved(tmp_path, hub.target._replace(token="old", refresh="r1", expires=1))
@@ -219,6 +255,7 @@ def test_a_person_signs_in_where_nobody_is(
     assert ask(path, hub, PERSON)["token"] == "twu_new"
     invitation = "To sign in, open http://hub/device and approve ABCD-EFGH\n"
     assert capsys.readouterr().err == invitation
+    assert path.parent.stat().st_mode & 0o777 == 0o700
     assert ask(path, hub)["token"] == "twu_new"
 
 
