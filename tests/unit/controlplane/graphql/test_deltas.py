@@ -180,3 +180,38 @@ async def test_after_a_gap_with_too_many_changes_the_subscription_ends() -> None
         stand.bus.publish(LOST_WAKES)
         with pytest.raises(LimitExceeded, match="read the list again"):
             await until(changes, "never")
+
+
+async def test_a_subscriber_of_one_row_hears_of_that_row_alone_and_of_its_deletion() -> None:
+    """Whoever may read a row before learns that it is gone."""
+    stand = Stand(EDITOR_OF_SHOP)
+    async with asyncio.timeout(20), aclosing(stand.open("a")) as changes:
+        first = asyncio.ensure_future(anext(changes))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not first.done(), "nothing changed yet"
+        stand.hidden.add("a")
+        for key in ("b", "a"):
+            stand.bus.publish("service", key)
+        delta = await first
+        assert (delta.id, delta.payload) == ("a", None)
+
+
+async def test_a_rejected_token_reads_nothing() -> None:
+    """Neither at the beginning nor after a gap."""
+    stand = Stand()
+    refused = Unauthenticated("the token was revoked")
+    async with asyncio.timeout(20), aclosing(stand.open()) as changes:
+        await stand.followed(changes)
+        stand.bus.publish("service", "last")
+        await until(changes, "last")
+        stand.identity.refused = refused
+        stand.bus.publish(LOST_WAKES)
+        with pytest.raises(Unauthenticated):
+            await until(changes, "never")
+    for id, since in ((None, stand.clock.now()), ("a", None)):
+        stand.context.refused = None
+        async with asyncio.timeout(20):
+            with pytest.raises(Unauthenticated):
+                await anext(stand.open(id, since))
+    assert stand.feed.asked == []

@@ -13,12 +13,16 @@ from tests.fakes.actors import EDITOR
 
 @dataclass
 class SlowAuthenticator:
-    """Redeems a ticket when it may, and knows the account of its caller."""
+    """Redeems a ticket once, when it may, and knows the account of its caller."""
 
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    is_redeemed: bool = False
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
         await self.may_answer.wait()
+        if self.is_redeemed:
+            raise Unauthenticated("this ticket was used")
+        self.is_redeemed = True
         return EDITOR
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
