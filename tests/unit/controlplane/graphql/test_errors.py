@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from strawberry.schema.exceptions import InvalidOperationTypeError
+from structlog.testing import capture_logs
 
 from controlplane.api.schema import schema
 from controlplane.audit.operations.audit_log import AuditLogOperations
-from controlplane.authorization import Actor
+from controlplane.authorization import ANONYMOUS, Actor
 from controlplane.clusters.operations.clusters import Clusters
 from controlplane.platform.graphql.context import ApiBackend, Context
 from core.spec.statements.signing_keys import SigningIdentity
@@ -132,3 +134,75 @@ async def test_a_refused_query_or_an_invalid_mutation_is_not_audited(
 ) -> None:
     await api.error(query, actor)
     assert await api.refusals() == []
+
+
+PAGES = " ".join(f"a{n}: clusters(first: 1000) {{ edges {{ node {{ id }} }} }}" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("query", "variables", "code", "reason"),
+    [
+        (
+            "{ " + "clusters { edges { cursor } } " * 200 + "}",
+            {},
+            "INVALID",
+            "more than 500 fields",
+        ),
+        (f"{{ {PAGES} }}", {}, "LIMIT", "the cost of the query"),
+        (
+            "query ($handle: String) { cluster(handle: $handle) { id } }",
+            {"handle": "a\0b"},
+            "INVALID",
+            "NUL",
+        ),
+    ],
+)
+async def test_documents_and_variables_have_limits(
+    api: Api, query: str, variables: dict[str, Any], code: str, reason: str
+) -> None:
+    error = await api.error(query, **variables)
+    assert (error["code"], reason in error["message"]) == (code, True)
+    signed_out = await api.error(query, ANONYMOUS, **variables)
+    assert signed_out["code"] == "UNAUTHENTICATED"
+
+
+async def test_a_document_has_at_most_5000_tokens(api: Api) -> None:
+    error = await api.error("{ " + "__typename " * 5_000 + "}")
+    assert (error["code"], "5000 tokens" in error["message"]) == ("INVALID", True)
+
+
+async def test_a_conflict_has_the_state_of_the_other_row(api: Api) -> None:
+    create = 'mutation { createCluster(attributes: {name: "x", handle: "dev"}) { id } }'
+    error = await api.error(create)
+    assert (error["code"], error["current"]["handle"]) == ("CONFLICT", "dev")
+    assert "current" not in await api.error(DELETE, VIEWER)
+
+
+async def test_an_error_names_its_place_in_the_document(api: Api) -> None:
+    for query, line in (("{\n clusters(", 2), ("{\n\n nonsense }", 3)):
+        result = await schema.execute(query, None, Context(api.backend, caller=ADMIN))
+        (error,) = list(result.errors or ())
+        assert [place.line for place in error.locations or ()] == [line]
+
+
+async def test_only_internal_errors_are_logged(api: Api) -> None:
+    with capture_logs() as logs:
+        await api.error('{ cluster(id: "none") { id } }')
+        await api.error("{ nonsense }")
+        assert logs == []
+        await api.error("{ installation { signingKey } }")
+    (entry,) = logs
+    assert (entry["event"], entry["request_id"]) == ("resolver failed", "request-1")
+    assert SECRET in str(entry["exc_info"])
+
+
+async def test_members_read_the_schema_with_its_descriptions(api: Api) -> None:
+    query = '{ __type(name: "Cluster") { description } }'
+    result = await schema.execute(query, None, Context(api.backend, caller=VIEWER))
+    assert result.data is not None and result.data["__type"]["description"]
+    assert (await api.error(query, ANONYMOUS))["code"] == "UNAUTHENTICATED"
+
+
+async def test_a_subscription_is_no_query(api: Api) -> None:
+    with pytest.raises(InvalidOperationTypeError):
+        await api.error("subscription { clusterDelta { id } }")
