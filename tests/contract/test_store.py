@@ -292,6 +292,7 @@ async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:
     async with store.write() as tx:
         (first,) = await tx[JobStore].claim(["kind"], "one", NOW, 10)
         assert await tx[JobStore].claim(["kind"], "two", NOW, 10) == []
+        assert await tx[JobStore].claim(["kind"], "two", NOW + LEASE, 10) == []
     late = NOW + LEASE + timedelta(seconds=1)
     async with store.write() as tx:
         (second,) = await tx[JobStore].claim(["kind"], "two", late, 10)
@@ -301,6 +302,27 @@ async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:
         assert await tx[JobStore].finish(second)
         assert await tx[JobStore].next_due(["kind"]) == NOW + timedelta(hours=1)
         assert await tx[JobStore].next_due(["another kind"]) is None
+
+
+async def test_a_failed_job_waits_for_its_next_time_with_its_error(store: Store) -> None:
+    """Jobs beside it, of the same worker, stay as they are."""
+    minute = timedelta(minutes=1)
+    async with store.write() as tx:
+        for id in ("failed", "running"):
+            await tx[JobStore].enqueue(Job(id, "kind", id, NOW, {"id": id}))
+        claimed = await tx[JobStore].claim(["kind"], "one", NOW, 10)
+        failed, running = sorted(claimed, key=lambda job: job.id)
+        assert await tx[JobStore].retry(failed, NOW + minute / 2, "no connection")
+        assert not await tx[JobStore].retry(replace(running, fence=0), NOW, "stale")
+    async with store.write() as tx:
+        jobs = tx[JobStore]
+        assert await jobs.next_due(["kind"]) == NOW + minute / 2
+        assert await jobs.claim(["kind"], "two", NOW + minute / 2 - timedelta.resolution, 10) == []
+        assert await jobs.claim(["kind"], "two", NOW + minute / 2, 10) == [
+            replace(failed, run_at=NOW + minute / 2, attempts=2, fence=2, error="no connection")
+        ]
+        assert not await jobs.finish(failed)
+        assert await jobs.finish(running)
 
 
 async def test_the_same_key_is_the_same_job(store: Store) -> None:
