@@ -112,12 +112,11 @@ def check_url(url: str, kind: RepositoryKind) -> str:
     return url
 
 
-def check_link(text: str, field: str, beginnings: tuple[str, ...] = LINKS) -> str:
+def check_link(text: str, field: str, beginnings: tuple[str, ...] = LINKS) -> None:
     """Checks the URL of a web page that browsers open, or its template."""
     check_text(text, field, 2048)
     if not text.startswith(beginnings):
         raise Invalid(f"must begin with {' or '.join(beginnings)}", field=field)
-    return text
 
 
 def _check_artifact_url(url: str) -> None:
@@ -173,8 +172,9 @@ def _is_git_ref(ref: str) -> bool:
     return not (
         not ref
         or len(ref) > 255
-        or ref.startswith(("-", "/", "."))
-        or ref.endswith(("/", ".", ".lock"))
+        or ref.startswith(("-", "/"))
+        or ref.endswith(("/", "."))
+        or any(part.startswith(".") or part.endswith(".lock") for part in ref.split("/"))
         or any(part in ref for part in ("..", "@{", "//", "\\", "~", "^", ":", "?", "*", "["))
         or any(ord(char) <= 32 or ord(char) == 127 for char in ref)
     )

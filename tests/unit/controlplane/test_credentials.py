@@ -1,5 +1,7 @@
 """Stored credentials of a repository when a part of them changes."""
 
+from dataclasses import replace
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
@@ -81,9 +83,21 @@ def test_with_the_password_given_again_the_way_may_change() -> None:
         (GitCredentials(authority="no pem"), "authority"),
         (GitCredentials(proxy="socks5://x:1"), "proxy"),
         (GitCredentials(password="x" * 70_000), "password"),
-        (
-            GitCredentials(app_id="1", installation_id="2", private_key=PEM, api_url="file:///etc"),
-            "apiUrl",
+        (GitCredentials(installation_id="2"), "appId"),
+        (GitCredentials(app_id="1", installation_id="２", private_key=APP_KEY), "installationId"),
+        *(
+            (replace(APP, api_url=url), "apiUrl")
+            for url in (
+                "file:///etc",
+                "ftp://github.example.org/api/v3",
+                "https:///api/v3",
+                "https://github.example.org:0/api/v3",
+                "https://github.example.org:65536/api/v3",
+                "https://github.example.org/api v3",
+                "https://github.example.org/api\u200bv3",
+                "https://github.example.org/api?token=x",
+                "https://bot@github.example.org/api/v3",
+            )
         ),
     ],
 )
@@ -98,6 +112,8 @@ def test_unusable_credentials_are_refused_by_field(given: GitCredentials, field:
     [
         ({}, None),
         (TOKEN, AuthMethod.BASIC),
+        ({"username": "bot"}, AuthMethod.BASIC),
+        ({"password": "t0ken"}, AuthMethod.BASIC),
         ({"private_key": "k"}, AuthMethod.SSH),
         (merge_credentials({}, APP), AuthMethod.APP),
         ({"client_certificate": PEM}, AuthMethod.CERTIFICATE),
@@ -108,6 +124,11 @@ def test_the_authentication_method_follows_the_credentials(
     kept: dict[str, str], method: AuthMethod | None
 ) -> None:
     assert auth_method_of(kept) is method
+
+
+@pytest.mark.parametrize("url", ["https://ghe.example.org:8443/api/v3", "http://ghe.test/api/v3"])
+def test_an_app_of_an_own_github_is_accepted(url: str) -> None:
+    assert merge_credentials({}, replace(APP, api_url=url))["api_url"] == url
 
 
 @pytest.mark.parametrize("algorithm", ["ed25519", "rsa"])
