@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
 
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.reports.model.dora import Deployment, nearest_rank
@@ -100,7 +101,7 @@ def commit_path(
 def stage_times(deployments: Sequence[Deployment]) -> list[StageTime]:
     """Returns the duration of each stage, in order."""
     times = []
-    for before, after in zip(_STAGE_COLUMNS, _STAGE_COLUMNS[1:], strict=False):
+    for before, after in pairwise(_STAGE_COLUMNS):
         durations = sorted(_durations(deployments, before, after))
         if durations:
             p50, p99 = (durations[nearest_rank(len(durations), part)] for part in (0.5, 0.99))

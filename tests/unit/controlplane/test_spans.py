@@ -1,5 +1,6 @@
 """A deployment's spans lie inside it, belong together, and are the same whoever tells them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,6 +38,40 @@ def test_a_failed_deployment_has_a_failed_span() -> None:
     whole, *stages = spans_of(ended(offered_at=at(1), failed_at=at(9)))
     assert whole.end == at(9) and whole.problem
     assert [one.name for one in stages] == ["offer"]
+
+
+def test_a_failure_after_the_deployment_was_healthy_is_not_in_its_span() -> None:
+    whole, *_ = spans_of(ended(healthy_at=at(7), failed_at=at(9)))
+    assert (whole.end, whole.problem) == (at(7), "")
+
+
+def test_the_span_of_a_deployment_has_its_attributes() -> None:
+    """Attributes of OpenTelemetry's conventions where there are some; unknown ones are absent."""
+    whole, *stages = spans_of(ended(committed_at=at(-5), actor="ann@example.org", healthy_at=at(7)))
+    assert whole.attributes == {
+        "towline.service": "web",
+        "towline.service.id": "s",
+        "towline.sequence": 3,
+        "towline.actor": "ann@example.org",
+        "k8s.cluster.name": "prod",
+        "vcs.ref.head.revision": "a" * 40,
+        "towline.committed_at": at(-5).isoformat(),
+    }
+    assert not any(stage.attributes for stage in stages)
+    uncommitted = replace(ended().deployment, sha=None)
+    whole, *_ = spans_of(EndedDeployment(uncommitted, "web", "prod", "r"))
+    assert not {"vcs.ref.head.revision", "towline.committed_at"} & whole.attributes.keys()
+
+
+def test_deployments_without_a_commit_of_a_repository_have_their_own_traces() -> None:
+    for repository, sha in ((None, "a" * 40), ("r", None)):
+        traces = {
+            spans_of(EndedDeployment(replace(row.deployment, sha=sha), "web", "prod", repository))[
+                0
+            ].trace_id
+            for row in (ended("a"), ended("b"))
+        }
+        assert len(traces) == 2 and max(traces) >= 2**64, "trace ids have 128 bits"
 
 
 def test_services_of_one_commit_are_in_one_trace() -> None:
