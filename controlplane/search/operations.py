@@ -1,6 +1,6 @@
 """Search: objects of all clusters by their properties, and any resource by part of its name."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,9 +27,9 @@ MAX_CHANGES = 5_000
 _MAX_NAMED = 1_000
 _OVERLAP = timedelta(minutes=1)
 _CLUSTER_TIMES = ("updated_at", "pinged_at", "ending_at", "deleted_at")
-_HARD_DELETED: Mapping[ResourceKind, tuple[Callable[[Transaction], Rows[Any]], str]] = {
-    ResourceKind.PIPELINE: (lambda tx: tx[PipelineStore], "deletePipeline"),
-    ResourceKind.SECRET: (lambda tx: tx[SecretStore], "deleteSecret"),
+_HARD_DELETED: Mapping[ResourceKind, tuple[type[Rows[Any]], str]] = {
+    ResourceKind.PIPELINE: (PipelineStore, "deletePipeline"),
+    ResourceKind.SECRET: (SecretStore, "deleteSecret"),
 }
 """Kinds whose rows are deleted, and the audit action of their deletion."""
 
@@ -87,9 +87,9 @@ class SearchOperations(ContextOperations):
             elif kind is ResourceKind.CLUSTER:
                 ids = await tx[ClusterStore].since(_CLUSTER_TIMES, start, visible, limit)
             else:
-                rows, removal = _HARD_DELETED[kind]
-                ids = await rows(tx).since(["updated_at"], start, visible, limit)
-                ids += await _deleted(tx, removal, start, visible)
+                port, deletion = _HARD_DELETED[kind]
+                ids = await tx[port].since(["updated_at"], start, visible, limit)
+                ids += await _deleted(tx, deletion, start, visible)
         if len(ids) > MAX_CHANGES:
             raise LimitExceeded(f"more than {MAX_CHANGES:,} changes: read the list again")
         return ids

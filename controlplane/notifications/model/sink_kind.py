@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -21,6 +21,7 @@ from controlplane.platform.plugin_settings import Form, Plugin, Setting
 from controlplane.repositories.model.repository import Repository
 from core.errors import Invalid, Unavailable
 
+S = TypeVar("S", bound="SinkKind")
 MAX_URL_LENGTH = 2048
 GONE: Final = int(HTTPStatus.GONE)
 _MAX_TOKEN_LENGTH = 4096
@@ -151,7 +152,7 @@ class CommitSink(SinkKind):
         return status
 
 
-def filled(settings: SinkKind, current: SinkKind | None) -> Any:
+def filled(settings: S, current: S | None) -> S:
     """Fills empty settings with the current ones."""
     if current is None:
         return settings

@@ -51,11 +51,10 @@ class PreviewComments:
         if await self._preview_comment(service_id, repository_id) is None:
             return
         reply = await self._client.request("GET", host.pull_requests_url(sha), host.headers)
-        for number in (
-            [] if reply.status in _UNKNOWN_STATUSES else _parse_reply(reply, open_request_numbers)
-        ):
-            url = host.comments_url(number)
-            lock = self._locks.setdefault(url, asyncio.Lock())
+        if reply.status in _UNKNOWN_STATUSES:
+            return
+        for number in _parse_reply(reply, open_request_numbers):
+            lock = self._locks.setdefault(host.comments_url(number), asyncio.Lock())
             async with lock:
                 preview = await self._preview_comment(service_id, repository_id)
                 if preview is not None:
