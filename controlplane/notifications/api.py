@@ -22,10 +22,8 @@ from controlplane.platform.graphql.plugin_inputs import (
     with_settings_of,
 )
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
-from controlplane.platform.limits import check_count
 from controlplane.platform.notification import Notification, Severity
 
-_MAX_EVENTS = 50
 _SinkType = enum_of_kinds("SinkType", SINKS, "Kind of a sink.")
 strawberry.enum(Severity, name="NotificationSeverity")
 strawberry.enum(DeliveryState, name="NotificationDeliveryState")
@@ -112,9 +110,8 @@ class NotificationRouterAttributes(Draft[RouterDraft]):
     severity: Severity = Severity.INFO
 
     def field_values(self) -> FieldValues:
-        check_count(len(self.events), "events", _MAX_EVENTS)
         sinks = tuple(sink.sink_id for sink in self.router_sinks)
-        return {**super().field_values(), "events": tuple(self.events), "sinks": sinks}
+        return {**super().field_values(), "sinks": sinks}
 
 
 _SINKS = ResourceFields("sink", Sinks, NotificationSink, each(NotificationSink.of))

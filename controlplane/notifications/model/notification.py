@@ -24,9 +24,11 @@ MAX_ATTEMPTS = 12
 LEASE = timedelta(seconds=60)
 _FIRST_WAIT = timedelta(seconds=5)
 _MAX_RETRY_DELAY = timedelta(hours=1)
+MAX_EVENTS = 50
 MAX_FILTERS = 50
 MAX_SINKS = 20
 _MAX_REGEX_LENGTH = 200
+_MAX_ID_LENGTH = 64
 
 
 _KIND_OF_STAGE = {
@@ -158,9 +160,10 @@ class RouterRule:
         )
 
     def checked(self) -> "RouterRule":
-        """Returns the rule, with each sink once. Raises Invalid for an unknown event or an invalid
-        filter.
+        """Returns the rule, with each sink once. Raises Invalid for an unknown event, an invalid
+        filter, or too many of them.
         """
+        check_count(len(self.events), "events", MAX_EVENTS)
         events = {kind.value for kind in NotificationKind}
         events |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in events)}
         for event in self.events:
@@ -169,6 +172,9 @@ class RouterRule:
                 raise Invalid(f"{event[:80]!r} is not one of {names}", field="events")
         check_count(len(self.filters), "filters", MAX_FILTERS)
         for filter_ in self.filters:
+            check_length(filter_.cluster_id, "filters.clusterId", _MAX_ID_LENGTH)
+            check_length(filter_.service_id, "filters.serviceId", _MAX_ID_LENGTH)
+            check_length(filter_.pipeline_id, "filters.pipelineId", _MAX_ID_LENGTH)
             _check_regex(filter_.regex)
             parse_selector(filter_.labels, "filters.labels")
         sinks = tuple(dict.fromkeys(self.sinks))

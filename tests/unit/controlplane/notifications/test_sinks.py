@@ -210,9 +210,13 @@ async def test_a_router_is_created_and_changed(
     [
         (RouterDraft(" "), "name"),
         (draft_of("r", events=("nothing.*",)), "events"),
+        (draft_of("r", events=("*",) * 51), "events"),
         (draft_of("r", filters=(RouterFilter(),) * (MAX_FILTERS + 1)), "filters"),
         (draft_of("r", filters=(RouterFilter(regex="x" * 201),)), "filters.regex"),
         (draft_of("r", filters=(RouterFilter(regex="("),)), "filters.regex"),
+        (draft_of("r", filters=(RouterFilter(cluster_id="x" * 65),)), "filters.clusterId"),
+        (draft_of("r", filters=(RouterFilter(service_id="x" * 65),)), "filters.serviceId"),
+        (draft_of("r", filters=(RouterFilter(pipeline_id="x" * 65),)), "filters.pipelineId"),
         (draft_of("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "routerSinks"),
         (draft_of("r", sinks=("none",)), "routerSinks"),
         (draft_of("r", sinks=("commits",)), "routerSinks"),
