@@ -1,7 +1,7 @@
 """Commands of users to agents, over the store in memory."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,9 @@ from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
 from controlplane.platform.context import CLUSTER, CLUSTER_JOB, DESIRED_STATE, SERVICE
+from controlplane.services.model.ledger import LedgerStage
+from controlplane.services.model.service import Confirmation, DryRunResult
+from controlplane.services.ports import PlanStore, ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from core.spec.objects import ObjectRef
 from core.spec.statements.freeze import FreezeAction, FreezeStatement
@@ -159,6 +162,143 @@ async def test_a_frozen_cluster_syncs_no_objects(world: MemoryOperations, agents
     await world.given(ClusterGroup("g", "g", START, START, cluster_ids=("eu",), frozen=True))
     with pytest.raises(Conflict, match="is frozen"):
         await agents.commands.sync_objects(EDITOR, SHOP.id, ObjectSelection((CLAIM,)))
+
+
+async def test_confirmed_deletions_reach_the_agent_with_the_next_generation(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    await agents.commands.confirm_deletions(EDITOR, SHOP.id, [replace(CLAIM, version="")])
+    (row,) = await world.rows(ServiceStore)
+    assert row.desired.generation == 3
+    assert row.desired.confirmed == Confirmation(3, (CLAIM,))
+    (entry,) = await world.ledger()
+    assert (entry.stage, entry.sequence, entry.actor, entry.message, entry.detail) == (
+        LedgerStage.CONFIRMED, 3, "ed@example.org", f"deletion of {CLAIM}",
+        {"objects": [str(CLAIM)]},
+    )  # fmt: skip
+    assert await world.audit_details() == [("confirmDeletions", {"objects": [str(CLAIM)]})]
+
+
+async def test_deletions_of_a_service_that_is_being_deleted_are_confirmed(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    ending = make_service("ending", EU, generation=2, awaiting=(CLAIM,), deleted_at=START)
+    await world.given(ending)
+    assert (await agents.commands.confirm_deletions(EDITOR, ending.id, [CLAIM])).id == ending.id
+
+
+@pytest.mark.parametrize(
+    ("objects", "error", "text"),
+    [
+        ([], Invalid, "must have 1 to 1,000 entries, not 0"),
+        ([CLAIM] * 1001, Invalid, "must have 1 to 1,000 entries, not 1,001"),
+        ([CLAIM, replace(CLAIM, name="x")], Conflict, "not awaiting confirmation: [^,]*x$"),
+    ],
+)
+async def test_only_deletions_that_wait_are_confirmed(
+    objects: list[ObjectRef],
+    error: type[TowlineError],
+    text: str,
+    world: MemoryOperations,
+    agents: Agents,
+) -> None:
+    with pytest.raises(error, match=text):
+        await agents.commands.confirm_deletions(EDITOR, SHOP.id, objects)
+    assert (await world.rows(ServiceStore))[0].desired.confirmed is None
+
+
+async def test_no_deletion_is_confirmed_in_a_frozen_cluster(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    await world.given(ClusterGroup("g", "g", START, START, cluster_ids=("eu",), frozen=True))
+    with pytest.raises(Conflict, match="is frozen"):
+        await agents.commands.confirm_deletions(EDITOR, SHOP.id, [CLAIM])
+
+
+async def test_long_lists_of_objects_are_cut_in_records(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    claims = tuple(replace(CLAIM, name=f"data-{number}") for number in range(1000))
+    many = make_service("many", EU, generation=2, awaiting=claims)
+    await world.given(many)
+    await agents.commands.confirm_deletions(EDITOR, many.id, claims)
+    await agents.commands.sync_objects(EDITOR, many.id, ObjectSelection(claims, prune=True))
+    confirmed, synced = (detail for _, detail in await world.audit_details())
+    first = [str(ref) for ref in claims[:100]]
+    assert (confirmed["objects"], synced) == (first, {"objects": first, "prune": True})
+    (entry,) = await world.ledger()
+    assert len(entry.detail["objects"]) == 1000 and entry.message.endswith(" and 995 more")
+
+
+async def test_a_dry_run_shows_its_plan_once_it_is_reported(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    """Neither the plan of an earlier generation, nor one of a service that is no dry run now."""
+    services = {
+        name: make_service(name, EU, generation=2, dry_run=name != "usual")
+        for name in ("new", "old", "unreported", "usual")
+    }
+    for service in services.values():
+        await world.given(service)
+    async with world.store.write() as tx:
+        for name, sequence in (("new", 2), ("old", 1), ("usual", 2)):
+            await tx[PlanStore].add(DryRunResult(services[name].id, sequence, ()))
+    found = {
+        name: await agents.commands.plan(VIEWER, service.id) for name, service in services.items()
+    }
+    plan = DryRunResult(services["new"].id, 2, ())
+    assert found == {"new": plan, "old": None, "unreported": None, "usual": None}
+    with pytest.raises(NotFound):
+        await agents.commands.plan(NOBODY, services["new"].id)
+
+
+async def test_a_sync_is_stopped_by_a_command(world: MemoryOperations, agents: Agents) -> None:
+    await agents.commands.terminate(EDITOR, SHOP.id)
+    (row,) = await world.rows(CommandStore)
+    assert (row.cluster_id, row.service_id) == ("eu", SHOP.id)
+    assert command(row).terminate.service_id == SHOP.id
+
+
+async def test_a_group_is_upgraded_without_clusters_that_stay(
+    world: MemoryOperations, agents: Agents
+) -> None:
+    """Those of other groups, those whose tag keeps the agent, and those that the user skips."""
+    others = [make_cluster("other"), make_cluster("ap"), make_cluster("ending", ending_at=START)]
+    group = replace(ALL, id="more", name="more", cluster_ids=("eu", "us", "ap", "ending"))
+    await world.given(*others, group)
+    upgraded = await agents.commands.upgrade_agents(EDITOR, "more", "2", "agent:2", ["ap"])
+    assert [cluster.id for cluster in upgraded] == ["eu"]
+    (row,) = await world.rows(CommandStore)
+    assert (row.cluster_id, dict(row.payload)) == ("eu", {"version": "2", "image": "agent:2"})
+    assert await world.audit_details() == [
+        ("upgradeAgents", {"clusters": 1, "version": "2", "image": "agent:2"})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "field"),
+    [
+        ("", "a", "version"),
+        ("v" * 65, "a", "version"),
+        ("2", "", "image"),
+        ("2", "i" * 1025, "image"),
+    ],
+)
+async def test_version_and_image_have_limits(
+    version: str, image: str, field: str, agents: Agents
+) -> None:
+    assert (await agents.commands.upgrade_agent(EDITOR, "eu", "v" * 64, "i" * 1024)).id == "eu"
+    with pytest.raises(Invalid) as raised:
+        await agents.commands.upgrade_agent(EDITOR, "eu", version, image)
+    assert raised.value.field == field
+
+
+async def test_a_freeze_is_audited_with_its_serial(world: MemoryOperations, agents: Agents) -> None:
+    shown = await agents.commands.deliver_freeze_statement(EDITOR, "eu", FROZEN)
+    assert shown.id == "eu"
+    assert await world.audit_details() == [
+        ("deliverFreezeStatement", {"freeze": FreezeAction.FREEZE, "serial": 1})
+    ]
 
 
 async def test_only_statements_are_passed_on(world: MemoryOperations, agents: Agents) -> None:
