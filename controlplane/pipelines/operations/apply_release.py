@@ -45,23 +45,16 @@ async def apply_release(
     revisions, entries = [], []
     for before in await tx[ServiceStore].lock(contents):
         commit, content = effect.revisions[before.id].commit, contents[before.id]
-        if (
-            before.desired.pinned_sha,
-            before.desired.digest,
-            before.desired.stage_verification,
-        ) == (commit, content.rendered.digest, verification):
+        desired, digest = before.desired, content.rendered.digest
+        is_new = (desired.digest, desired.stage_verification) != (digest, verification)
+        if not is_new and desired.pinned_sha == commit:
             continue
         origin = origins.get(commit)
-        columns = _service_columns(
-            context, before.changed(stage_verification=verification), commit, content, origin
-        )
-        is_new = (before.desired.digest, before.desired.stage_verification) != (
-            content.rendered.digest,
-            verification,
-        )
-        columns |= {
+        verified = before.changed(stage_verification=verification)
+        columns = {
+            **_service_columns(context, verified, commit, content, origin),
             "stage_verification": verification,
-            "generation": before.desired.generation + is_new,
+            "generation": desired.generation + is_new,
         }
         after = before.changed(**columns)
         changes[after.id] = columns
