@@ -32,6 +32,7 @@ from controlplane.pipelines.model.state import (
     GateStatus,
     Health,
     ReleaseId,
+    StageSilence,
     digests_of,
     fingerprint,
 )
@@ -58,8 +59,13 @@ def on_stage_observed(draft: StateDraft, event: StageObserved) -> None:
 
 def on_services_health(draft: StateDraft, event: ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
-    draft.occupied_stage(event.stage, event.release)
-    _update_health(draft, draft.pipeline.stage[event.stage], event.healths, event.reasons)
+    before = draft.occupied_stage(event.stage, event.release)
+    stage = draft.pipeline.stage[event.stage]
+    silence = _advance_progress(draft, stage, event.healths)
+    if before.stopped:
+        set_health(draft, stage.id, Health.FAILED, before.stopped)
+    else:
+        _derive_health(draft, stage, event, silence)
 
 
 def on_promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
@@ -155,13 +161,10 @@ def _save_check(draft: StateDraft, context: GateContext, step: Step, check: Chec
     save_gate_state(draft, context, checks={**context.state.checks, step.name: check})
 
 
-def _update_health(
-    draft: StateDraft,
-    stage: Stage,
-    healths: Mapping[ServiceId, Health],
-    reasons: Mapping[ServiceId, str],
-) -> None:
-    """Derives a stage's health from its services and its rollout limits."""
+def _advance_progress(
+    draft: StateDraft, stage: Stage, healths: Mapping[ServiceId, Health]
+) -> StageSilence:
+    """Records the progress of the services that have the release, and the end of a wave."""
     before = draft.stage(stage.id)
     progress = {
         service: _next_progress(state, healths.get(service))
@@ -175,25 +178,31 @@ def _update_health(
     if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
         draft.change_stage(stage.id, wave_done_at=draft.now, wave_begun_at=None)
     draft.change_stage(stage.id, progress=progress)
-    if before.stopped:
-        return set_health(draft, stage.id, Health.FAILED, before.stopped)
-    failed_services = [service for service, state in progress.items() if state is Progress.FAILED]
-    if len(failed_services) > stage.rollout.max_failed:
+    return silence
+
+
+def _derive_health(
+    draft: StateDraft, stage: Stage, event: ServicesHealth, silence: StageSilence
+) -> None:
+    """Derives a stage's health from its services and its rollout limits."""
+    state, max_failed = draft.stage(stage.id), stage.rollout.max_failed
+    progress, reasons = state.progress, event.reasons
+    failed_services = [service for service, done in progress.items() if done is Progress.FAILED]
+    if len(failed_services) > max_failed:
         reason = reasons.get(failed_services[0], "")
         if len(failed_services) > 1:
-            reason = f"{reason} ({len(failed_services)} failed, limit {stage.rollout.max_failed})"
+            reason = f"{reason} ({len(failed_services)} failed, limit {max_failed})"
         return set_health(draft, stage.id, Health.FAILED, reason)
     unfinished = [
         service
-        for wave in waves
+        for wave in rollout_state(draft, stage, state).waves
         for service in wave
         if progress.get(service) not in (Progress.FAILED, Progress.LEFT_OUT)
-        and healths.get(service) is not Health.HEALTHY
+        and event.healths.get(service) is not Health.HEALTHY
     ]
     if not unfinished:
-        reason = (
-            f"{len(failed_services)} services failed, within the limit" if failed_services else ""
-        )
+        failed = f"{len(failed_services)} services failed, within the limit"
+        reason = failed if failed_services else ""
         return set_health(draft, stage.id, Health.HEALTHY, reason, silence.reason)
     reported = (s for s in unfinished if s in reasons and s not in silence.waits_for)
     reason = next((reasons[service] for service in reported), "")
