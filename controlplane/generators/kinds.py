@@ -23,6 +23,7 @@ from controlplane.platform.parts import Columns, column_values, part, row_of
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.kinds import (
+    NO_VERIFICATION,
     SERVICE_HINTS,
     HelmSpec,
     SecretUseSpec,
@@ -55,7 +56,8 @@ class GeneratorManifestKind(OperatedKind[D]):
 
     @classmethod
     def defaults(cls) -> Columns:
-        return super().defaults() | {"template": column_values(ServiceTemplate())}
+        template = column_values(ServiceTemplate()) | {"verification": NO_VERIFICATION}
+        return super().defaults() | {"template": template}
 
     def is_declared(self, row: D) -> bool:
         return row.ending_at is None

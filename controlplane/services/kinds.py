@@ -21,6 +21,7 @@ from core.errors import Conflict, Invalid
 from core.json_object import JsonMapping
 from core.spec.renderers import HelmSettings
 from core.spec.source import RepositoryKind
+from core.spec.verification import Verification
 
 UseSecrets = Callable[[Actor, str, UsedSecrets], Awaitable[object]]
 """Operation that replaces the secrets of a service."""
@@ -44,6 +45,8 @@ class SecretUseSpec:
     """Version to pin. Default: follow the current version."""
 
 
+NO_VERIFICATION = Verification(0)
+"""Verification of a change that removes the present one."""
 SERVICE_HINTS: Mapping[str, Any] = {
     "ServiceChange.helm": HelmSpec,
     "ServiceChange.uses": Mapping[str, SecretUseSpec],
@@ -67,6 +70,10 @@ class ServiceKind(TargetedKind[Service]):
     hints = SERVICE_HINTS
     mappings = (HelmSpec,)
     immutable = ("namespace", "repository_id", "promoted")
+
+    @classmethod
+    def defaults(cls) -> Columns:
+        return super().defaults() | {"verification": NO_VERIFICATION}
 
     def __init__(self, services: Services, use_secrets: UseSecrets) -> None:
         self._services = services

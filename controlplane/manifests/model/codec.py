@@ -132,6 +132,27 @@ class SpecCodec:
             for name, value in values.items()
         }
 
+    def without_incomplete(self, spec: JsonMapping) -> JsonObject:
+        """Returns a spec without inner objects that lack a required field, after a reset of others.
+
+        Such an object has left the document of its manager, except for fields with a default.
+        """
+        return {
+            name: self._without_incomplete(self.by_name[name].hint, value)
+            for name, value in spec.items()
+        }
+
+    def _without_incomplete(self, hint: Hint, value: JsonValue) -> JsonValue:
+        if not isinstance(value, dict) or unwrapped(hint) in self.kind.plugins:
+            return value
+        fields, kept = self.inner_fields(hint), {}
+        for name, inner in value.items():
+            inner_hint = fields[name].hint if fields else item_type(unwrapped(hint))
+            required = [f.published for f in self.inner_fields(inner_hint).values() if f.required]
+            if not isinstance(inner, dict) or inner.keys() >= set(required):
+                kept[name] = self._without_incomplete(inner_hint, inner)
+        return kept
+
     def encode(self, columns: Columns, translate: Translate) -> JsonObject:
         """Returns the spec of a resource, without absent values, and sensitive ones by default."""
         return self._encode_fields(self.fields, columns, translate)

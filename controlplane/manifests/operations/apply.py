@@ -323,8 +323,9 @@ class ApplyRun:
                 and not declared.owners(path, self._options.manager)
             }
         is_whole = declaration.kind.takes_all
-        base = without(resource.spec, dropped, declaration.codec.defaults, is_whole=is_whole)
-        return merged(base, spec)
+        codec = declaration.codec
+        base = without(resource.spec, dropped, codec.defaults, is_whole=is_whole)
+        return merged(codec.without_incomplete(base) if dropped else base, spec)
 
     def _is_reapplied(
         self, resource: _PresentState, spec: JsonObject, last_apply: AppliedBy
