@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from controlplane.platform.bus.memory import MemoryBus, WakeQueue
-from controlplane.platform.bus.redis import CHANNEL, RedisBus
+from controlplane.platform.bus.redis import CHANNEL, MAX_QUEUED, RedisBus
 from controlplane.platform.ports import LOST_WAKES, Bus, Wake
 from core.runtime.clock import SystemClock
 from tests.servers.redis import Redis, find_redis
@@ -96,6 +96,17 @@ async def test_wakes_cross_from_one_process_to_another_in_order(redis_url: str) 
         assert [(await soon(mine))[1] for _ in range(1200)] == [str(n) for n in range(1200)]
         there.publish("apple", "back")
         assert await soon(mine) == ("apple", "back")
+
+
+async def test_others_hear_that_wakes_are_lost_when_too_many_wait(redis_url: str) -> None:
+    """As many as a change of the whole fleet publishes at once."""
+    async with over(redis_url) as here, over(redis_url) as there:
+        lost, apples = there.subscribe(LOST_WAKES), there.subscribe(("apple", "last"))
+        for number in range(MAX_QUEUED + 1):
+            here.publish("apple", str(number))
+        here.publish("apple", "last")
+        assert await soon(apples) == ("apple", "last")
+        assert await soon(lost) == (LOST_WAKES, "")
 
 
 async def test_the_bus_ignores_foreign_messages_in_redis(redis_url: str) -> None:

@@ -26,7 +26,8 @@ SWEEP_SECONDS = 3.0
 """Interval of full checks for changes by other replicas while Redis is unreachable."""
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
-_MAX_QUEUED = 10_000
+MAX_QUEUED = 10_000
+"""Maximum number of wake-ups that wait to be sent; others receive `LOST_WAKES` instead of more."""
 _WAKES_A_MESSAGE = 500
 _MESSAGE_BYTES = 1 << 20
 LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
@@ -44,7 +45,7 @@ class RedisBus:
         self._process_id = secrets.token_hex(8)
         self._local = MemoryBus()
         self._redis = Redis.from_pool(connection_pool(url, _ANSWER_SECONDS))
-        self._outgoing: deque[Wake] = deque(maxlen=_MAX_QUEUED)
+        self._outgoing: deque[Wake] = deque()
         self._queued: set[Wake] = set()
         self._ready = asyncio.Event()
         self._is_unreachable: bool | None = None
@@ -68,8 +69,9 @@ class RedisBus:
         wake = (topic, key)
         if wake in self._queued:
             return
-        if len(self._outgoing) == _MAX_QUEUED:
-            self._queued.discard(self._outgoing[0])
+        if len(self._outgoing) == MAX_QUEUED:
+            self._drop_queue()
+            wake = (LOST_WAKES, "")
         self._queued.add(wake)
         self._outgoing.append(wake)
         self._ready.set()
