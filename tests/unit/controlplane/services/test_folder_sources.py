@@ -1,5 +1,7 @@
 """Repositories that a new service names by URL: added with the service, or not at all."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.authorization import DEFAULT_PROJECT, Scope
@@ -10,7 +12,7 @@ from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, Forbidden, Invalid
+from core.errors import Conflict, Forbidden, Invalid, NotFound
 from core.spec.source import RepositoryKind
 from tests.fakes.actors import EDITOR, person
 from tests.fakes.clock import START
@@ -84,18 +86,46 @@ async def test_a_refused_service_leaves_no_repository(
 async def test_a_wrong_url_is_refused(world: MemoryOperations, services: Services) -> None:
     charts = make_repository("charts", kind=RepositoryKind.HELM, url="https://charts.example.org")
     await world.given(charts)
-    for url in ("git.example.org/new", "oci://Registry/x", charts.url):
-        with pytest.raises(Invalid):
+    for url, message in (
+        ("git.example.org/new", "url"),
+        ("oci://Registry/x", "url: "),
+        (charts.url, "repositoryUrl: .*has charts and no folders: give helm.url"),
+    ):
+        with pytest.raises(Invalid, match=message):
             await services.create(EDITOR, DEV.id, None, NEW, repository_url=url)
     both = ServiceChange("web", "shop", ref="main", repository_id=charts.id)
     with pytest.raises(Invalid, match="either repositoryId or repositoryUrl"):
         await services.create(EDITOR, DEV.id, None, both, repository_url=URL)
 
 
+@pytest.mark.parametrize("kind", [RepositoryKind.GIT, RepositoryKind.HELM])
+async def test_a_url_does_not_tell_the_kind_of_a_repository_of_others(
+    world: MemoryOperations, services: Services, kind: RepositoryKind
+) -> None:
+    await world.given(make_repository("theirs", url=URL, kind=kind))
+    of_dev = person(BuiltInRole.EDITOR, "sue", Scope("cluster:dev"))
+    with pytest.raises(NotFound):
+        await services.create(of_dev, DEV.id, None, NEW, repository_url=URL)
+    assert await world.rows(ServiceStore) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref"),
+    [(RepositoryKind.GIT, ">=1.2 <2"), (RepositoryKind.OCI, "feature/x y")],
+)
+async def test_a_ref_has_the_form_of_its_kind_of_repository(
+    world: MemoryOperations, services: Services, kind: RepositoryKind, ref: str
+) -> None:
+    url = "oci://registry.example.org/shop" if kind is RepositoryKind.OCI else URL
+    await world.given(make_repository("own", url=url, kind=kind))
+    with pytest.raises(Invalid, match="git.ref"):
+        await services.create(EDITOR, DEV.id, None, replace(NEW, ref=ref, repository_id="own"))
+
+
 async def test_a_user_of_one_cluster_may_not_add_a_repository(
     world: MemoryOperations, services: Services
 ) -> None:
     of_dev = person(BuiltInRole.EDITOR, "sue", Scope("cluster:dev"))
-    with pytest.raises(Forbidden, match="ask an administrator"):
+    with pytest.raises(Forbidden, match="no repository has the URL .* ask an administrator"):
         await services.create(of_dev, DEV.id, None, NEW, repository_url=URL)
     assert await world.rows(RepositoryStore) == []

@@ -21,6 +21,7 @@ from controlplane.services.operations.quarantine import (
 )
 from controlplane.services.ports import DeniedRevisionStore, ServiceStore
 from core.errors import Conflict
+from core.identity import ClusterId
 from core.spec.source import RenderedBundle
 from core.spec.verification import Verification, VerificationResult
 from tests.fakes.clock import START
@@ -153,6 +154,23 @@ async def test_a_failed_bundle_is_denied_and_the_last_good_one_returns(
     assert row == DeniedRevision.of(
         "sha256:new", DEFAULT_PROJECT, "agent of dev", "restarts", world.clock.now()
     )
+
+
+async def test_an_agent_is_named_by_the_handle_of_its_cluster(world: MemoryOperations) -> None:
+    named = replace(DEV, id=ClusterId("c"), handle="eu-1")
+    await world.given(named, REVISION)
+    for cluster, name in (("c", "eu-1"), ("gone", "gone")):
+        service = replace(NEWER, cluster_id=ClusterId(cluster))
+        async with world.store.write() as tx:
+            _, (entry,) = await roll_back_denied(world.context, tx, service, failed())
+        assert entry.actor == f"agent of {name}"
+
+
+async def test_a_bundle_that_a_service_had_is_denied_by_its_agent(world: MemoryOperations) -> None:
+    await world.given(WEB, replace(REVISION, digest="sha256:older"))
+    async with world.store.write() as tx:
+        await roll_back_denied(world.context, tx, WEB, failed(digest="sha256:older"))
+    assert (await world.row(DeniedRevisionStore, f"{DEFAULT_PROJECT}:sha256:older")) is not None
 
 
 async def test_a_pinned_service_is_pinned_to_the_good_commit(world: MemoryOperations) -> None:

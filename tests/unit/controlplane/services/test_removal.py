@@ -134,6 +134,14 @@ async def test_no_row_of_a_deleted_service_stays(world: MemoryOperations) -> Non
     assert await world.rows(ServiceStore) == [other]
 
 
+async def test_a_cluster_that_stays_loses_only_its_services(world: MemoryOperations) -> None:
+    await world.given(make_cluster("kept"))
+    async with world.store.write() as tx:
+        for forced in (False, True):
+            assert await delete_cluster_if_empty(tx, "kept", START, forced=forced) == []
+    assert await world.row(ClusterStore, "kept") is not None
+
+
 @pytest.mark.parametrize(
     ("cluster", "has_service", "forced", "ends"),
     [

@@ -242,6 +242,18 @@ async def test_an_unusable_helm_repository_is_refused(
             await resolve_template_source(tx, actor, None, helm)
 
 
+async def test_a_chart_registry_has_one_url(world: MemoryOperations) -> None:
+    """As repositories are stored: hosts in lower case, and no slash at the end."""
+    helm = CHART | {"url": "oci://Registry.example.org/charts/"}
+    async with world.context.change(EDITOR, "createServiceDeployment") as tx:
+        tx.authorized_by("the service that uses it")
+        first = await resolve_chart_source(tx, DEFAULT_PROJECT, repository_id=None, helm=helm)
+        again = await resolve_template_source(tx, EDITOR, None, helm)
+    assert first == again
+    (made,) = await world.rows(RepositoryStore, id=first["repository_id"])
+    assert made.url == "oci://registry.example.org/charts"
+
+
 async def test_an_unknown_url_creates_a_helm_repository_in_the_project(
     world: MemoryOperations,
 ) -> None:
@@ -273,7 +285,7 @@ async def test_an_unknown_url_needs_the_permission_and_the_right_form(
     world: MemoryOperations, actor: Actor, url: str, error: type[Exception]
 ) -> None:
     helm = CHART | {"url": url}
-    with pytest.raises(error, match=r"you may not add one|https://… or oci://…"):
+    with pytest.raises(error, match=r"no Helm repository has the URL|https://… or oci://…"):
         async with world.context.change(actor, "createServiceDeployment") as tx:
             await resolve_chart_source(tx, DEFAULT_PROJECT, repository_id=None, helm=helm)
     async with world.store.read() as tx:
