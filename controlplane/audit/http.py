@@ -63,11 +63,11 @@ class AuditExport:
 
     async def _authenticate(self, request: Request) -> Actor:
         token = bearer_token(request.headers.get("authorization", ""))
-        if token and token_kind(token) is TokenKind.SESSION:
+        if token_kind(token) is TokenKind.SESSION:
             raise Unauthenticated("send a session in its cookie, not as a token")
-        if not token and self._cookies.session_secret(request):
+        if not token and (session := self._cookies.session_secret(request)):
             check_download(request, self._cookies.base_url(request))
-            token = self._cookies.session_secret(request)
+            token = session
         if not token:
             raise Unauthenticated("sign in first: send a token, or run `towline login`")
         return await self._identity.authenticate(token, client_address(request))

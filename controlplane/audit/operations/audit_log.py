@@ -72,7 +72,7 @@ class AuditLogOperations:
         """
         entry = self._context.audit_entry(actor, action, "", target_id[:64])
         entry = replace(entry, verdict=AuditVerdict.REFUSED, request_id=request_id[:64])
-        row = self._refusals.record(entry, actor.id or None)
+        row = self._refusals.record(entry, actor.id)
         if row is not None:
             self._refused.append(row)
 

@@ -324,6 +324,24 @@ def test_the_rules_of_a_tenants_role_limit_requests_to_a_shared_cluster() -> Non
     assert policy.cluster_identity(shared, KubernetesRequest("get"), tenants[1:]) is None
 
 
+def test_a_role_that_may_not_connect_gives_no_groups() -> None:
+    """Neither beside a role of the same user that may, nor in a tenant."""
+    reads = (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
+    idle = Role("i", "idle", rules=reads, kubernetes=KubernetesRights(("admins",), record=True))
+    role = Role("r", "reader", rules=CONNECT, kubernetes=KubernetesRights(("readers",)))
+    cluster, shop = Resource.within(ResourceKind.CLUSTER, "platform", "c"), Scope("project:shop")
+    own = Policy((Grant(idle, binding_id="b1"), Grant(role, binding_id="b2")))
+    found = own.cluster_identity(cluster)
+    assert found is not None and not found.record
+    assert (found.groups, found.binding_ids, found.why) == (("readers",), ("b2",), "role reader")
+    tenants = (ClusterTenant("shop", "my/shop"),)
+    shared = Policy((Grant(idle, shop), Grant(role, shop))).cluster_identity(cluster, None, tenants)
+    assert shared is not None and not shared.record
+    assert shared.groups == ("towline:my%2Fshop:readers",)
+    assert shared.why == "role reader in project my/shop"
+    assert Policy((Grant(idle, shop),)).cluster_identity(cluster, None, tenants) is None
+
+
 fields = st.sampled_from(["", "a", "ab", "b"])
 some_patterns = st.lists(st.sampled_from(["a", "a*", "b", "*"]), max_size=2).map(tuple)
 kube_rules = st.builds(KubernetesRule, *[some_patterns] * 5)

@@ -13,7 +13,7 @@ from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization import INSTALLATION, Scope
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from core.identity import TokenKind, new_token
-from tests.fakes.access import FakeDeployTokens, bind, make_token, make_user
+from tests.fakes.access import FakeDeployTokens, ReadOnlyStore, bind, make_token, make_user
 from tests.fakes.asgi import AsgiClient, Response, client_of
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
@@ -139,6 +139,7 @@ async def test_an_export_has_more_than_one_page(export: Export) -> None:
         "since=2026-01-01T00:00:00",
         "until=0001-01-01T00:00:00%2B14:00",
         f"q={'a' * 321}",
+        f"actor={'a' * 321}",
         "q=a%00b",
     ],
 )
@@ -149,10 +150,36 @@ async def test_an_invalid_parameter_is_refused_by_name(export: Export, query: st
     assert response.json()["error"].startswith(query.partition("=")[0])
 
 
+async def test_a_parameter_has_at_most_320_characters(export: Export) -> None:
+    await export.signed_in()
+    assert await export.actions(f"actor={'a' * 320}") == []
+
+
 async def test_an_export_needs_a_credential(export: Export) -> None:
-    for authorization in ("", "Bearer ", f"Bearer {new_token(TokenKind.USER)}"):
+    for authorization, reason in (
+        ("", "sign in first"),
+        ("Bearer ", "sign in first"),
+        (f"Bearer {new_token(TokenKind.USER)}", "invalid token"),
+    ):
         response = await export.client.get("/audit/export", authorization=authorization)
         assert refusal(response) == (401, "UNAUTHENTICATED")
+        assert response.json()["error"].startswith(reason)
+
+
+async def test_a_token_counts_beside_the_session_of_a_browser(export: Export) -> None:
+    """A program may share its cookies; they are no proof of a page of ours, and none is needed."""
+    await export.signed_in()
+    export.client.cookies["towline_session"] = new_token(TokenKind.SESSION)
+    assert (await export.client.get("/audit/export", sec_fetch_site="cross-site")).status == 200
+
+
+async def test_an_outage_of_the_store_is_no_wrong_credential(export: Export) -> None:
+    context = replace(export.world.context, store=ReadOnlyStore(export.world.store))
+    identity = CredentialAuthenticator(context, FakeDeployTokens({}))
+    route = AuditExport(AuditLogOperations(context), identity, Cookies()).route
+    ticket = await export.token(TokenKind.TICKET)
+    response = await client_of([route]).get("/audit/export", authorization=f"Bearer {ticket}")
+    assert refusal(response) == (503, "UNAVAILABLE")
 
 
 async def test_an_export_needs_read_access_to_the_audit_log(export: Export) -> None:

@@ -18,9 +18,10 @@ from controlplane.authorization import (
     Scope,
 )
 from controlplane.authorization.roles import BuiltInRole
-from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
 from controlplane.platform.ports import PageQuery
 from core.errors import Forbidden, Invalid, TowlineError, Unauthenticated, Unavailable
+from core.open_streams import RequestEnd
 from tests.fakes.access import ReadOnlyStore
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.audit_rows import audit_rows
@@ -166,6 +167,8 @@ async def test_refusals_are_kept_while_the_store_cannot_be_written(
             await audit_log.flush()
     store.is_read_only = False
     await audit_log.flush()
+    assert len(await refusals(world)) == 1
+    store.is_read_only = True
     await audit_log.flush()
     assert len(await refusals(world)) == 1
 
@@ -185,6 +188,18 @@ async def test_expired_entries_are_deleted_by_kind(
     assert (await check_chains(world.store))[1] == []
 
 
+async def test_all_expired_entries_are_deleted_however_many(
+    world: MemoryOperations, audit_log: AuditLogOperations
+) -> None:
+    """Each transaction deletes some, since it locks the chain."""
+    ends: list[RequestEnd] = [(f"{number:032x}", 0.1, 1) for number in range(20_600)]
+    many = RepeatedEntry(START, "ada", "kubernetes.get", AuditVerdict.ALLOWED, ends=ends)
+    await audit_log.append([many])
+    await world.clock.advance(2 * DAY.total_seconds())
+    assert await audit_log.expire({AuditKind.REQUEST: DAY}) == 20_600
+    assert await check_chains(world.store) == (2, [])  # The rows about the two deletions.
+
+
 async def test_the_first_missing_entry_of_a_chain_is_found(
     world: MemoryOperations, audit_log: AuditLogOperations
 ) -> None:
@@ -201,3 +216,20 @@ async def test_the_first_missing_entry_of_a_chain_is_found(
 
 def _is_second_change(row: Row) -> bool:
     return row["kind"] == "change" and row["last_number"] == 2
+
+
+async def test_only_entries_that_are_left_count_as_verified(
+    world: MemoryOperations, audit_log: AuditLogOperations
+) -> None:
+    await audit_log.append([OF_DEV])
+    await world.clock.advance(2 * DAY.total_seconds())
+    await audit_log.append([replace(OF_PROD, at=world.clock.now())])
+    assert await audit_log.expire({AuditKind.CHANGE: DAY}) == 1
+    async with world.store.write() as tx:
+        tx.connection.delete(audit_blocks, tx.connection.keys(audit_blocks, _is_expiry))
+    rows, (broken,) = await check_chains(world.store)
+    assert (rows, broken.number) == (1, 3)
+
+
+def _is_expiry(row: Row) -> bool:
+    return row["kind"] == "change" and row["last_number"] == 3
