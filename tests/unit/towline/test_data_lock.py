@@ -21,6 +21,7 @@ with locked_directory(Path(sys.argv[1])):
 
 
 def test_a_second_process_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "serve.lock").write_text("an earlier process with a longer number")
     with locked_directory(tmp_path), pytest.raises(Conflict) as refusal, locked_directory(tmp_path):
         pass
     assert f"another control plane runs on {tmp_path} (process {os.getpid()})" in str(refusal.value)

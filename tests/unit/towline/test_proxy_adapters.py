@@ -2,14 +2,13 @@
 
 import pytest
 
-from controlplane.access.operations.refusal_aggregation import RefusalAggregator
 from controlplane.authorization.roles import KubernetesRequest, KubernetesRights, KubernetesRule
 from controlplane.platform.audit_entry import AuditVerdict
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.kube_proxy import ANN, CLUSTER
-from towline.serve.proxy_adapters import _REFUSALS_LISTED, _audit_entry, _rbac_request
+from towline.serve.proxy_adapters import _audit_entry, _rbac_request
 
 POD = "/api/v1/namespaces/a/pods/b"
 
@@ -55,6 +54,7 @@ SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         ("POST", SELF, True),
         ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", True),
         ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", False),
+        ("POST", f"{SELF}/mine/status", False),
         ("POST", f"/apis/x.example.org/v1/{SELF.rpartition('/')[2]}", False),
         ("POST", "/api", False),
         ("GET", "/api/v1/nodes", False),
@@ -94,16 +94,3 @@ def test_rows_say_what_became_of_a_request() -> None:
         "recorded": True,
         "phase": "started",
     }
-
-
-async def test_a_users_flood_of_refusals_is_counted() -> None:
-    """The first of a minute are listed, those behind them are one row."""
-    clock = FakeClock()
-    refused = RefusalAggregator(clock, max_entries=_REFUSALS_LISTED)
-    entry = _audit_entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
-    listed = [refused.record(entry, entry.actor_id) for _ in range(100)]
-    assert len([one for one in listed if one is not None]) == _REFUSALS_LISTED
-    await clock.advance(61)
-    (counted,) = refused.pop_summaries()
-    assert counted.detail["requests"] == 100 - _REFUSALS_LISTED
-    assert (counted.actor, counted.source) == ("ann", "1.2.3.4")

@@ -9,12 +9,14 @@ import pytest
 from controlplane.access.operations import refusal_aggregation
 from controlplane.audit.model.blocks import pack, unpack
 from controlplane.audit.model.chains import AuditKind, ChainHead, TargetLocation
-from controlplane.platform.audit_entry import AuditEntry
+from controlplane.authorization import SYSTEM
+from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from core.errors import LimitExceeded, Unavailable
 from proxy.domain.access import AuthenticatedUser
+from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
-from tests.fakes.kube_proxy import ANN
+from tests.fakes.kube_proxy import ANN, CLUSTER
 from towline.serve import proxy_adapters
 from towline.serve.proxy_adapters import ProxyAuditLog
 
@@ -98,6 +100,76 @@ async def test_users_requests_are_listed_one_by_one() -> None:
     assert [row.actor for row in stand.trail.rows] == ["ann"] * 5
 
 
+async def test_a_row_names_user_token_cluster_and_request() -> None:
+    stand = Stand()
+    attributes = read_attributes("DELETE", "/api/v1/namespaces/a/pods/b")
+    record = replace(stand.record(who=ANN), cluster_id=CLUSTER, attributes=attributes)
+    stand.audit.closed(replace(record, seconds=0.25, bytes_in=3, bytes_out=7))
+    await stand.audit.stop()
+    assert stand.trail.rows == [
+        AuditEntry(
+            at=stand.clock.now(),
+            actor="ann",
+            actor_id="u1",
+            token_id="t1",
+            source="10.0.0.1",
+            action="kubernetes.delete",
+            verdict=AuditVerdict.ALLOWED,
+            target=f"dev: {attributes.text}",
+            target_id=CLUSTER,
+            status=200,
+            request_id="0" * 32,
+            detail={
+                "user_agent": "curl",
+                "bytes_in": 3,
+                "bytes_out": 7,
+                "reason": "done",
+                "seconds": 0.25,
+            },
+        )
+    ]
+
+
+async def test_a_row_is_no_longer_than_its_columns() -> None:
+    """Handle, method, source and id come from a client."""
+    stand = Stand()
+    record = replace(stand.record(f"{'s' * 400}:1"), method="M" * 400, handle="h" * 400)
+    stand.audit.closed(replace(record, id="1" * 400))
+    await stand.audit.stop()
+    (row,) = stand.trail.rows
+    lengths = [len(text) for text in (row.source, row.action, row.target, row.request_id)]
+    assert lengths == [64, 128, 320, 64]
+
+
+async def test_a_users_flood_of_refusals_is_counted() -> None:
+    """The first 60 of a minute are listed, those after them are one row, also at the end."""
+    stand = Stand()
+    stand.audit.start()
+    refusal = replace(stand.record(who=ANN), status=429, refused=True, reason=EndReason.REFUSED)
+    for _ in range(100):
+        stand.audit.closed(refusal)
+    await stand.clock.advance(1)
+    assert [row.verdict for row in stand.trail.rows] == [AuditVerdict.REFUSED] * 60
+    await stand.clock.advance(60)
+    counted = stand.trail.rows[-1]
+    assert (counted.actor, counted.source, counted.detail["requests"]) == ("ann", "10.0.0.1", 40)
+    for _ in range(70):
+        stand.audit.closed(refusal)
+    await stand.audit.stop()
+    assert stand.counts()[-1] == ("10.0.0.1", 10)
+
+
+async def test_refusals_of_a_cluster_and_broken_requests_are_listed_one_by_one() -> None:
+    """The proxy itself has refused neither."""
+    stand = Stand()
+    by_cluster = replace(stand.record(who=ANN), status=403)
+    broken = replace(stand.record(who=ANN), refused=True)
+    for record in [by_cluster, broken] * 70:
+        stand.audit.closed(record)
+    await stand.audit.stop()
+    assert [row.verdict for row in stand.trail.rows] == [AuditVerdict.ALLOWED] * 140
+
+
 async def test_requests_that_differ_in_their_ends_alone_have_their_own_rows() -> None:
     """The same as if each had ended by itself."""
     ends = [("a" * 32, 0.25, 7), ("b" * 32, 3.0000004, 9)]
@@ -128,8 +200,10 @@ async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyP
     *kept, lost = stand.trail.rows
     assert [row.actor for row in kept] == ["ann"] * 10
     assert (lost.action, lost.detail) == ("audit.dropped", {"rows": 15})
+    assert (lost.actor_id, lost.target) == (SYSTEM.id, "requests to clusters")
+    await stand.audit.opened(stand.record(who=ANN))
     await stand.audit.stop()
-    assert len(stand.trail.rows) == 11
+    assert len(stand.trail.rows) == 12
 
 
 async def test_repeated_requests_fill_the_queue_with_their_rows(
