@@ -9,6 +9,7 @@ import pytest
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.model.flow import Import, ServiceImport
 from controlplane.delivery.operations.render_inputs import read_paths, render_parameters
 from controlplane.delivery.operations.render_reconciler import (
@@ -469,3 +470,17 @@ async def test_a_source_that_is_not_fetched_fails_the_render(
     await reconciler.deliver("fleet")
     error = (await stored(world)).desired.render_error
     assert error == "source 'lib': no commit of 'main': it may not exist"
+
+
+async def test_a_deleted_cluster_stops_no_other_service(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    """A cluster may be deleted while the services of its repository are rendered."""
+    other = make_cluster("other")
+    await world.given(other, make_service("web", other, repository_id=FLEET.id, folder="web"))
+    async with world.store.write() as tx:
+        await tx[ClusterStore].delete(DEV.id, world.clock.now())
+    push(world, web="one")
+    await reconciler.deliver("fleet")
+    assert (await stored(world, "other-web")).desired.digest is not None
+    assert (await stored(world)).desired.render_error == "the cluster of service 'web' was deleted"
