@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.bridges import SERVICE_PARTS
-from controlplane.clusters.model.cluster import Cluster
+from controlplane.clusters.model.cluster import Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterStore
 from controlplane.configuration.model.flow import Import, ServiceImport
@@ -413,6 +413,8 @@ def test_templates_get_values_of_cluster_service_and_contexts() -> None:
     found = render_parameters(WEB.changed(configuration={"c": "1"}), DEV, given)
     assert found["cluster"]["tags"] == {"env": "dev"}
     assert (found["cluster"]["currentVersion"], found["cluster"]["distro"]) == ("1.34", None)
+    amazon = render_parameters(WEB, replace(DEV, distribution=Distribution.EKS), given)
+    assert amazon["cluster"]["distro"] == "EKS"
     assert (found["contexts"], found["imports"]) == ({"base": {"a": 1}}, {"host": "db"})
     assert (found["configuration"], found["service"]["name"]) == ({"c": "1"}, "web")
     with pytest.raises(Invalid, match="no value"):
