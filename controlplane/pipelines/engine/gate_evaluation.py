@@ -80,7 +80,7 @@ def reject_release(draft: StateDraft, edge: StageEdge, gate: Gate, gate_reason: 
     candidate = draft.candidates[edge.id]
     reason = clip(f"{gate.name} failed: {gate_reason}")
     refusal = ReleaseRefusal("towline", draft.now, reason, gate.id)
-    draft.change_candidate(edge.id, refusal=refusal, reason=reason)
+    draft.change_candidate(edge.id, refusal=refusal)
     draft.record(gate.id, candidate.release, reason)
     draft.notify(Topic.REFUSED, gate.id, candidate.release, str(candidate.attempt), reason)
 

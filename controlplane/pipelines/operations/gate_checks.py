@@ -57,10 +57,10 @@ class CheckRunner:
         pipeline, effect = pipeline_and_effect(job, fx.RunCheck)
         async with self._context.store.read() as tx:
             row = await tx[PipelineStore].get(pipeline)
-        if row is None:
-            return
-        spec = codec.pipeline_from_json(row.spec)
-        event: ev.Event
+        spec = codec.pipeline_from_json(row.spec) if row else None
+        if row is None or spec is None or effect.stage not in spec.stage:
+            return  # The stage was removed meanwhile.
+        result: CheckFinding | StartedJob
         check = ReleaseCheck(
             self._context,
             self._jobs,
@@ -71,12 +71,12 @@ class CheckRunner:
             effect,
         )
         try:
-            event = _event_of(effect, await effect.rule.run(check))
+            result = await effect.rule.run(check)
         except Unavailable as error:
-            event = _event_of(effect, CheckFinding(CheckAnswer.UNDECIDED, error.message))
+            result = CheckFinding(CheckAnswer.UNDECIDED, error.message)
         except TowlineError as error:
-            event = _event_of(effect, CheckFinding(CheckAnswer.FAILED, error.message))
-        await self._engine.advance(pipeline, event)
+            result = CheckFinding(CheckAnswer.FAILED, error.message)
+        await self._engine.advance(pipeline, _event_of(effect, result))
 
 
 @dataclass(frozen=True, slots=True)

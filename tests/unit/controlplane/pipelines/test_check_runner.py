@@ -26,11 +26,12 @@ from controlplane.pipelines.gates.kinds import (
     VersionRule,
 )
 from controlplane.pipelines.model.state import GateState, GateStatus
-from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft
+from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.engine_runner import CHECK
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.pipelines.ports import PipelineEventStore
+from controlplane.platform.jobs import Job
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Invalid, NotFound, Unavailable
 from core.identity import ClusterId
@@ -41,7 +42,7 @@ from tests.fakes.actors import ADMIN, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import make_cluster, make_service
 from tests.fakes.outbound import FakeClient
-from tests.fakes.promotion import IN_PROD, PROD, Promotion, promotion
+from tests.fakes.promotion import IN_DEV, IN_PROD, PROD, Promotion, promotion
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 URL = "https://shop.example.org/gate"
@@ -144,6 +145,20 @@ async def test_a_forbidden_address_fails_the_check(checks: Checks) -> None:
     await checks.line.save(HttpRule(URL))
     await checks.line.push("1")
     assert await checks.refusal() == "gate 0 failed: 10.0.0.1 is a private address"
+
+
+async def test_a_check_of_a_removed_stage_ends_without_a_request(checks: Checks) -> None:
+    held: list[Job] = []
+
+    async def hold(job: Job) -> None:
+        held.append(job)
+
+    run, checks.line.workers[CHECK] = checks.line.workers[CHECK], hold
+    await checks.line.save(HttpRule(URL))
+    await checks.line.push("1")
+    await checks.line.save(stages=[StageDraft("dev", [IN_DEV.id])], edges=[])
+    await run(held[0])
+    assert checks.client.requests == []
 
 
 IN_CLUSTER = MetricRule("up", 1, cluster_id=ClusterId("prod"), service="monitoring/prom:9090")

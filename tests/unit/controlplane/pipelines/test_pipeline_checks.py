@@ -32,7 +32,7 @@ from controlplane.pipelines.model.calendar import Calendar, OpeningHours
 from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.gate_rules import ONLY_STEP, GateRule, Patience, Step
 from controlplane.pipelines.model.pipeline import Gate, GateId, Pipeline, StageId, validate
-from controlplane.pipelines.model.state import GateState, GateStatus
+from controlplane.pipelines.model.state import GateState, GateStatus, Health
 from core.errors import Invalid
 from tests.fakes.pipelines import Line, two_stages
 
@@ -244,6 +244,37 @@ def test_the_engine_wakes_for_every_end_of_a_wait() -> None:
     waiting.answer(CheckAnswer.FAILED)
     assert waiting.wake_after == 10, "the pause before the next attempt"
     assert Waiting(WorkflowRule((Step("rest", WaitRule(30)),))).wake_after == 30
+
+
+def test_a_gate_that_nobody_decides_in_time_refuses_the_release() -> None:
+    waiting = Waiting(ApprovalRule(), timeout_seconds=60)
+    waiting.line.pass_time(59)
+    assert (waiting.gate.status, waiting.wake_after) == (GateStatus.RUNNING, 1)
+    waiting.line.pass_time(1)
+    reason = "gate 0 failed: not decided within 60 s: 0 of 1 approvals"
+    assert (waiting.gate.status, waiting.gate.reason) == (GateStatus.CLOSED, reason)
+    last = waiting.line.state.history[-1]
+    assert (last.place, last.release, last.text) == (GATE, waiting.release, reason)
+
+
+def test_a_gate_that_has_opened_in_time_stays_open() -> None:
+    waiting = Waiting(ApprovalRule(), timeout_seconds=60)
+    waiting.line.health("dev", Health.PROGRESSING)
+    waiting.line.pass_time(60)
+    waiting.line.approve(GATE)
+    waiting.line.health("dev")
+    assert waiting.moved
+
+
+def test_only_the_gate_that_refused_is_closed() -> None:
+    line = Line(two_stages(ApprovalRule(), HTTP))
+    line.render("prod", line.observe("c1"))
+    (asked,) = [effect for effect in line.last if isinstance(effect, RunCheck)]
+    line.send(CheckAnswered(asked.gate, ONLY_STEP, asked.attempt_key, CheckAnswer.FAILED, "no"))
+    candidate = line.candidate("dev prod")
+    assert candidate is not None and candidate.reason == "gate 1 failed: no"
+    states = [(gate.status, gate.reason) for gate in candidate.gates.values()]
+    assert states == [(GateStatus.PENDING, candidate.reason), (GateStatus.CLOSED, candidate.reason)]
 
 
 def test_users_read_what_each_step_waits_for() -> None:
