@@ -1,6 +1,7 @@
 """Jobs in clusters: whose they are, and what a second run of one has; logs of running ones."""
 
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.access.model.bindings import Project
-from controlplane.agents.model.jobs import JobRequest
+from controlplane.agents.model.jobs import MAX_MANIFEST_BYTES, JobRequest
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.agents.ports import ClusterJobStore
@@ -23,7 +24,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.commands import CommandKind
-from controlplane.clusters.ports import CommandStore
+from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.ports import PageQuery
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
 from core.spec.jobs import JobPhase
@@ -124,6 +125,60 @@ async def test_a_job_that_ended_is_not_cancelled(
     assert [row.payload for row in cancels] == [{"job": second.id}]
 
 
+@pytest.mark.parametrize(
+    ("columns", "field"),
+    [
+        ({"namespace": "Not a label"}, "namespace"),
+        ({"manifest": {"apiVersion": "apps/v1", "kind": "Deployment"}}, "manifest"),
+        ({"manifest": POD | {"x": "y" * MAX_MANIFEST_BYTES}}, "manifest"),
+        ({"timeout_s": 0}, "timeout"),
+        ({"timeout_s": 604_801}, "timeout"),
+        ({"secrets": {f"s{number}": "x" for number in range(65)}}, "secrets"),
+        ({"key": "k" * 256}, "key"),
+    ],
+)
+async def test_a_job_has_limits(
+    world: MemoryOperations, jobs: ClusterJobs, columns: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as raised:
+        await jobs.run(EDITOR, "dev", replace(REQUEST, **columns))
+    assert raised.value.field == field
+    assert await world.rows(ClusterJobStore) == []
+
+
+async def test_a_job_at_its_limits_runs(jobs: ClusterJobs) -> None:
+    secrets = {f"s{number}": "x" for number in range(64)}
+    request = replace(REQUEST, timeout_s=604_800, secrets=secrets, key="k" * 255)
+    assert (await jobs.run(EDITOR, "dev", request)).timeout_s == 604_800
+    assert (await jobs.run(EDITOR, "dev", replace(REQUEST, timeout_s=1))).timeout_s == 1
+
+
+async def test_a_job_without_secrets_runs_again_without_them(
+    world: MemoryOperations, jobs: ClusterJobs
+) -> None:
+    old = await jobs.run(EDITOR, "dev", replace(REQUEST, secrets={}))
+    await end(world, old.id)
+    new = await jobs.retry(EDITOR, old.id)
+    assert (old.sealed, new.sealed) == (None, None)
+
+
+async def test_a_list_has_the_jobs_of_its_cluster_with_the_newest_first(
+    jobs: ClusterJobs,
+) -> None:
+    made = [(await jobs.run(EDITOR, "dev", REQUEST)).id for _ in range(3)]
+    await jobs.run(EDITOR, "prod", REQUEST)
+    page = await jobs.page(EDITOR, "dev", PageQuery())
+    assert [job.id for job in page.items] == made[::-1]
+
+
+async def test_a_job_is_gone_with_its_cluster(world: MemoryOperations, jobs: ClusterJobs) -> None:
+    job = await jobs.run(EDITOR, "dev", REQUEST)
+    async with world.store.write() as tx:
+        await tx[ClusterStore].delete("dev", START)
+    with pytest.raises(NotFound):
+        await jobs.get(EDITOR, job.id)
+
+
 CALLS = {
     "run": lambda jobs, actor, id: jobs.run(actor, "dev", REQUEST),
     "retry": lambda jobs, actor, id: jobs.retry(actor, id),
@@ -169,6 +224,7 @@ async def test_the_log_of_a_job_is_what_its_agent_sent_and_then_its_tail(
     logs.append(job.id, 4, b"two\xff")
     assert await jobs.log(EDITOR, job.id, 4) == (8, "two\ufffd", False)
     await end(world, job.id)
+    assert await jobs.log(EDITOR, job.id, 0) == (8, "one two\ufffd", False)
     assert await jobs.log(EDITOR, job.id, 4) == (8, "two\ufffd", False)
     assert await jobs.log(EDITOR, job.id, 8) == (8, "", True)
     elsewhere = ClusterJobs(world.context, LiveLogs())

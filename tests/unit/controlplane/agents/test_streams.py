@@ -40,7 +40,7 @@ class Sessions:
         return stream.what != "has ended"
 
     async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
-        if request_id != "r1":
+        if not request_id.startswith("r"):
             raise NotFound("no such recording")
         end = offset + max_bytes
         return RecordingPart(
@@ -79,12 +79,21 @@ SHELL = OpenStream(
 )  # fmt: skip
 
 
+async def test_requests_are_found_by_cluster_and_user() -> None:
+    sessions = Sessions()
+    await OpenRequestOperations(operations_over_memory().context, sessions).page(ADMIN, "dev", "ed")
+    assert sessions.asked == StreamFilter(handle="dev", user="ed", owner=ADMIN.id, clusters=None)
+
+
 async def test_an_ended_request_is_audited_and_its_user_learns_who_ended_it() -> None:
-    world, sessions = operations_over_memory(), Sessions(SHELL)
+    """Also if a replica with other requests does not answer."""
+    sessions = Sessions(replace(SHELL, id="s0"), SHELL, silent=("replica-2",))
+    world = operations_over_memory()
     await world.given(DEV)
     assert await OpenRequestOperations(world.context, sessions).end(ADMIN, "s1") == SHELL
     assert sessions.ended == [("s1", ADMIN.shown_name)]
     assert await world.audited() == [(ADMIN.email, "endStream", "dev: exec web")]
+    assert await world.audit_details() == [("endStream", {"user": EDITOR.email, "stream": "s1"})]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +152,20 @@ async def test_no_offset_reads_a_recording_without_an_audit_entry(offset: int) -
         (ADMIN.email, "readRecording", "r1"),
         (ROOT.email, "readRecording", "r1"),
     ]
+
+
+async def test_the_readings_that_need_no_entry_are_limited() -> None:
+    """Of the recordings that were read in the last minutes, the 1,000 newest are remembered."""
+    world = operations_over_memory()
+    operations = OpenRequestOperations(world.context, Sessions())
+    await world.clock.advance(3_600)
+    await operations.recording(ADMIN, "r1", 1)
+    for number in range(999):
+        await operations.recording(ADMIN, f"r-{number}", 1)
+    for request_id, is_audited in (("r1", False), ("r-new", True), ("r1", False), ("r-0", True)):
+        before = len(await world.audited())
+        await operations.recording(ADMIN, request_id, 1)
+        assert (len(await world.audited()) - before) == is_audited, request_id
 
 
 async def test_a_recording_that_is_read_again_later_is_audited_again() -> None:
