@@ -12,7 +12,7 @@ from towline.cli.access.generated import AccessRequest, Binding, WhoCan
 from towline.cli.access.resource_names import EVERYWHERE, kind_and_id, scope_of
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.option_groups import OptionGroup, option_groups
-from towline.cli.shell.output import Column, age_column, field, say, show
+from towline.cli.shell.output import Column, age_column, count, field, say, show
 from towline.cli.shell.selectors import Selector
 from towline.cli.shell.session import connect
 from towline.operations import GraphQLApi
@@ -285,8 +285,7 @@ def sessions(
     """
     api = connect(context)
     if end_all:
-        ended = operations.sign_out_everywhere(api)
-        say(f"ended {ended} session{'' if ended == 1 else 's'}")
+        say(f"ended {count(operations.sign_out_everywhere(api), 'session')}")
         return
     columns = (
         field("NAME"),

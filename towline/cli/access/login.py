@@ -15,7 +15,7 @@ from towline.cli.clusters.find import find_cluster
 from towline.cli.clusters.generated import clusters, installation
 from towline.cli.lazy_import import load
 from towline.cli.shell.formats import Format, Output
-from towline.cli.shell.output import Column, field, say, show
+from towline.cli.shell.output import Column, count, field, say, show
 from towline.cli.shell.session import connect, global_flags, selected_target
 from towline.context_file import write
 from towline.contexts import ControlPlaneTarget, config_path, normal_url, read, resolve
@@ -157,8 +157,7 @@ def kubeconfig(
         return
     path = module.default_path()
     module.merge_into_file(path, config)
-    count = len(config["contexts"])
-    say(f"merged {count} context{'' if count == 1 else 's'} into {path}")
+    say(f"merged {count(len(config['contexts']), 'context')} into {path}")
 
 
 def sign_in_by_device(target: ControlPlaneTarget, *, open_browser: bool) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from towline.cli.services import generated as operations
-from towline.cli.services.find import find_service
+from towline.cli.services.find import ServiceName, find_service
 from towline.cli.services.generated import ServiceEvent
 from towline.cli.shell.formats import Format, Output
 from towline.cli.shell.output import Column, age_column, field, show
@@ -26,9 +26,7 @@ _COLUMNS: tuple[Column[ServiceEvent], ...] = (
 
 def events(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     warnings: Annotated[bool, typer.Option("--warnings", help="Only warnings.")] = False,
     output: Output = Format.TABLE,
 ) -> None:

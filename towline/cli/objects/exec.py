@@ -14,7 +14,7 @@ import typer
 
 from core.errors import Invalid, NotFound
 from towline.cli.lazy_import import load
-from towline.cli.services.find import find_service
+from towline.cli.services.find import ServiceName, find_service
 from towline.cli.services.generated import ServiceDetailsComponents
 from towline.cli.services.pods import missing_pod_message
 from towline.cli.shell.output import say
@@ -24,9 +24,7 @@ from towline.contexts import ControlPlaneTarget, FilePath
 
 def execute(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND...", help="Program and its arguments.")
     ],

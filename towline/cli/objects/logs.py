@@ -9,7 +9,7 @@ import typer
 
 from core.errors import Invalid, NotFound, TowlineError
 from towline.cli.lazy_import import load
-from towline.cli.services.find import find_service
+from towline.cli.services.find import ServiceName, find_service
 from towline.cli.services.pods import missing_pod_message
 from towline.cli.shell.output import colour, escape_controls, say
 from towline.cli.shell.session import connect, selected_target
@@ -22,9 +22,7 @@ _PALETTE = ("cyan", "green", "magenta", "yellow", "blue")
 
 def logs(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     pod: Annotated[str | None, typer.Argument(help="Only this pod.")] = None,
     container: Annotated[
         str | None, typer.Option("-c", "--container", help="Container (default: the first one).")

@@ -5,14 +5,13 @@ from typing import Annotated
 import typer
 
 from towline.cli.objects.exec import find_kubectl, pod_of_service, run_kubectl
+from towline.cli.services.find import ServiceName
 from towline.cli.shell.session import global_flags, selected_target
 
 
 def port_forward(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     ports: Annotated[
         list[str],
         typer.Argument(metavar="[LOCAL:]REMOTE...", help="Local port and port of the pod."),

@@ -1,9 +1,17 @@
 """Finds services by the names that commands accept."""
 
+from typing import Annotated
+
+import typer
+
 from core.errors import Invalid
 from towline.cli.services.generated import ServiceDetails, ServiceRow, service, services
 from towline.cli.shell.session import first_found
 from towline.operations import GraphQLApi
+
+ServiceName = Annotated[
+    str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
+]
 
 
 def label(service: ServiceRow) -> str:

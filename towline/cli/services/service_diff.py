@@ -7,7 +7,7 @@ import typer
 
 from core.errors import Invalid
 from towline.cli.services import generated as operations
-from towline.cli.services.find import find_service
+from towline.cli.services.find import ServiceName, find_service
 from towline.cli.services.generated import ServiceDetails, ServiceDiff, ServiceDiffObjectsFields
 from towline.cli.services.live_diff import live_difference
 from towline.cli.services.reasons import silent_agent
@@ -21,9 +21,7 @@ _SIGNS = {"ADDED": ("+", "green"), "REMOVED": ("-", "red"), "CHANGED": ("~", "ye
 
 def diff_service(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit to compare with.")] = None,
     digest: Annotated[str | None, typer.Option(help="An earlier digest of the service.")] = None,
     since: Annotated[

@@ -8,7 +8,7 @@ import typer
 from core.errors import NotFound
 from towline.cli.lazy_import import load
 from towline.cli.services import generated as operations
-from towline.cli.services.find import find_service, label
+from towline.cli.services.find import ServiceName, find_service, label
 from towline.cli.services.generated import ServiceDetails
 from towline.cli.services.reasons import first_problem
 from towline.cli.shell.output import count, escape_controls, say, short
@@ -18,9 +18,7 @@ from towline.operations import GraphQLApi
 
 def show_manifests(
     context: typer.Context,
-    service: Annotated[
-        str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-    ],
+    service: ServiceName,
     ref: Annotated[
         str | None,
         typer.Option(help="Branch, tag or commit to render (default: the desired state)."),

@@ -15,7 +15,7 @@ from towline.cli.services.changes import pause, resume, roll_back, sync, unpin
 from towline.cli.services.columns import COLUMNS, ROW_COLUMNS
 from towline.cli.services.deletion import describe_deletion, wait_for_deletion
 from towline.cli.services.explain import explain
-from towline.cli.services.find import find_service, label
+from towline.cli.services.find import ServiceName, find_service, label
 from towline.cli.services.generated import (
     LedgerEvent,
     Service,
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Services: their state, commits and rollbacks.")
 
-Name = Annotated[
-    str, typer.Argument(metavar="CLUSTER/NAME", help="Service, by cluster and name, or by id.")
-]
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="Value for templates, as key=value; repeatable.")
 ]
@@ -118,7 +115,9 @@ def list_services(
 
 
 @app.command("get")
-def get_service(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
+def get_service(
+    context: typer.Context, service: ServiceName, output: Output = Format.TABLE
+) -> None:
     """Show a service and its objects, failed and waiting ones first.
 
     \b
@@ -328,7 +327,7 @@ class ServiceOptions(OptionGroup):
 @option_groups
 def update_service(
     context: typer.Context,
-    service: Name,
+    service: ServiceName,
     options: ServiceOptions,
     output: Output = Format.TABLE,
 ) -> None:
@@ -352,7 +351,7 @@ def update_service(
 @app.command("delete")
 def delete_service(
     context: typer.Context,
-    service: Name,
+    service: ServiceName,
     detach: Annotated[bool, typer.Option(help="Keep its objects in the cluster.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the agent has removed its objects.")
@@ -391,7 +390,7 @@ def _objects(api: GraphQLApi, service: str) -> list[str]:
 @app.command("confirm")
 def confirm_deletions(
     context: typer.Context,
-    service: Name,
+    service: ServiceName,
     objects: Annotated[
         list[str] | None,
         typer.Argument(
@@ -422,7 +421,9 @@ def confirm_deletions(
 
 
 @app.command("history")
-def show_history(context: typer.Context, service: Name, output: Output = Format.TABLE) -> None:
+def show_history(
+    context: typer.Context, service: ServiceName, output: Output = Format.TABLE
+) -> None:
     """Show the history of a service, newest first.
 
     \b
@@ -444,7 +445,7 @@ app.command("manifests")(show_manifests)
 
 
 @app.command("why")
-def why(context: typer.Context, service: Name) -> None:
+def why(context: typer.Context, service: ServiceName) -> None:
     """Explain, stage by stage, how far a commit has come and what blocks it.
 
     \b
@@ -457,7 +458,7 @@ def why(context: typer.Context, service: Name) -> None:
 @app.command("wait")
 def wait_for_status(
     context: typer.Context,
-    service: Name,
+    service: ServiceName,
     status: Annotated[str, typer.Option("--for", help="Status to wait for.")] = "HEALTHY",
     sha: Annotated[str | None, typer.Option(help="Wait for this commit.")] = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
