@@ -79,6 +79,10 @@ class ContextKind(KindWithOperations[ServiceContext, ServiceContexts]):
     }
     sensitive = ("secrets",)
 
+    @classmethod
+    def defaults(cls) -> Columns:
+        return super().defaults() | {"overrides": ()}
+
     async def values(self, tx: Transaction, rows: Sequence[ServiceContext]) -> Sequence[Columns]:
         overrides: dict[str, list[OverrideSpec]] = {row.id: [] for row in rows}
         for override in await tx[ContextOverrideStore].of_contexts(list(overrides)):

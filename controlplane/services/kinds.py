@@ -73,7 +73,8 @@ class ServiceKind(TargetedKind[Service]):
 
     @classmethod
     def defaults(cls) -> Columns:
-        return super().defaults() | {"verification": NO_VERIFICATION}
+        relations = {"context_ids": (), "sources": (), "verification": NO_VERIFICATION}
+        return super().defaults() | relations
 
     def __init__(self, services: Services, use_secrets: UseSecrets) -> None:
         self._services = services

@@ -132,15 +132,26 @@ class SpecCodec:
             for name, value in values.items()
         }
 
-    def without_incomplete(self, spec: JsonMapping) -> JsonObject:
+    def without_incomplete(self, spec: JsonMapping, present: JsonMapping) -> JsonObject:
         """Returns a spec without inner objects that lack a required field, after a reset of others.
 
-        Such an object has left the document of its manager, except for fields with a default.
+        Such an object has left the document of its manager, except for fields with a default. A
+        field of the spec itself that has none keeps its `present` value.
         """
-        return {
-            name: self._without_incomplete(self.by_name[name].hint, value)
-            for name, value in spec.items()
-        }
+        completed: JsonObject = {}
+        for name, value in spec.items():
+            hint = self.by_name[name].hint
+            kept = value if self._is_complete(hint, value) else present[name]
+            completed[name] = self._without_incomplete(hint, kept)
+        return completed
+
+    def _is_complete(self, hint: Hint, value: JsonValue) -> bool:
+        if not isinstance(value, dict):
+            return True
+        if unwrapped(hint) in self.kind.plugins:
+            return "kind" in value
+        required = {field.published for field in self.inner_fields(hint).values() if field.required}
+        return value.keys() >= required
 
     def _without_incomplete(self, hint: Hint, value: JsonValue) -> JsonValue:
         if not isinstance(value, dict) or unwrapped(hint) in self.kind.plugins:
@@ -148,8 +159,7 @@ class SpecCodec:
         fields, kept = self.inner_fields(hint), {}
         for name, inner in value.items():
             inner_hint = fields[name].hint if fields else item_type(unwrapped(hint))
-            required = [f.published for f in self.inner_fields(inner_hint).values() if f.required]
-            if not isinstance(inner, dict) or inner.keys() >= set(required):
+            if self._is_complete(inner_hint, inner):
                 kept[name] = self._without_incomplete(inner_hint, inner)
         return kept
 

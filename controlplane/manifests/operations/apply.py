@@ -201,7 +201,7 @@ class ApplyRun:
     async def _create(self, declaration: Declaration, resource: _PresentState) -> None:
         document, kind, spec = declaration.document, declaration.kind, declaration.spec
         names, codec = self._names, declaration.codec
-        declaration.check_complete()
+        declaration.check_complete(spec)
         scope = names.id_of(kind.scope, document.cluster) if kind.scope else ""
         await self._prefetch_new(kind)
         project = names.id_of("Project", document.project) if document.project else None
@@ -228,6 +228,8 @@ class ApplyRun:
         self._check_set(declaration, resource)
         metadata = _metadata_changes(declaration, resource.declared)
         desired = self._desired_spec(declaration, resource)
+        if kind.takes_all:
+            declaration.check_complete(desired)
         changed = {
             name
             for name in desired.keys() | resource.spec.keys()
@@ -325,7 +327,9 @@ class ApplyRun:
         is_whole = declaration.kind.takes_all
         codec = declaration.codec
         base = without(resource.spec, dropped, codec.defaults, is_whole=is_whole)
-        return merged(codec.without_incomplete(base) if dropped else base, spec)
+        if dropped:
+            base = codec.without_incomplete(base, resource.spec)
+        return merged(base, spec)
 
     def _is_reapplied(
         self, resource: _PresentState, spec: JsonObject, last_apply: AppliedBy

@@ -10,7 +10,7 @@ from controlplane.manifests.model.places import only_place, place_of
 from controlplane.manifests.operations.names import Reference
 from controlplane.platform.kinds import AnyKind
 from core.errors import Invalid
-from core.json_object import JsonObject
+from core.json_object import JsonMapping, JsonObject
 
 _MAX_LOOPS = 100
 _PLACE: frozenset[Path] = frozenset(
@@ -35,10 +35,10 @@ class Declaration:
         """Returns the reference by which other documents name this one."""
         return self.kind.family_name(), self.document.key
 
-    def check_complete(self) -> None:
-        """Raises Invalid if a required field is missing."""
+    def check_complete(self, spec: JsonMapping) -> None:
+        """Raises Invalid if a required field of the kind is missing in a spec."""
         for field in self.codec.fields:
-            if field.required and field.published not in self.spec:
+            if field.required and field.published not in spec:
                 raise Invalid(f"needs the field {field.published}", field="spec")
 
     def problem(self, message: str, field: str = "", code: str = "INVALID") -> DocumentProblem:

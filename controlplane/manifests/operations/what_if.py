@@ -41,7 +41,7 @@ class ManifestReplays:
         name = declaration.document.name
         if not names.has(declaration.reference):
             raise NotFound(kind=ResourceKind.PIPELINE)
-        declaration.check_complete()
+        declaration.check_complete(declaration.spec)
         columns = declaration.codec.decode_columns(declaration.spec, names.id_of)
         draft = row_of(PipelineKind.change, columns | {"name": name})
         id = names.id_of(*declaration.reference)

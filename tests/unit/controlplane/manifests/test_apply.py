@@ -767,3 +767,43 @@ async def test_labels_of_a_resource_without_a_manifest_are_audited(world: Manife
     assert [action for _, action, _ in await world.memory.audited()] == [
         *("createCluster", "applyManifests"),
     ]
+
+
+_BINDING = {"role": "viewer", "subject": {"group": "devs"}}
+_ENVIRONMENT = {"source": {"kind": "ENVIRONMENT", "key": "TOWLINE_SECRET_DB"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [("Pipeline", TRIGGERED, "stages"), ("RoleBinding", _BINDING, "role")],
+)
+async def test_a_required_field_that_leaves_a_document_is_named(
+    world: ManifestWorld, kind: str, spec: dict[str, Any], field: str
+) -> None:
+    """The operation replaces the whole resource, and so it needs the field."""
+    web = document("Service", "web", {"namespace": "shop"}, cluster="eu-1")
+    others = document("Group", "devs") + document("Cluster", "eu-1") + web
+    assert (await world.apply(others)).problems == ()
+    assert (await world.apply(document(kind, "x", spec))).problems == ()
+    left = {name: value for name, value in spec.items() if name != field}
+    (problem,) = (await world.apply(document(kind, "x", left))).problems
+    assert (problem.message, problem.field) == (f"needs the field {field}", "spec")
+
+
+async def test_a_source_that_leaves_the_document_of_a_secret_stays(world: ManifestWorld) -> None:
+    """It has no default."""
+    assert (await world.apply(document("Secret", "db", _ENVIRONMENT))).problems == ()
+    (item,) = (await world.apply(document("Secret", "db"))).items
+    assert item.action is ManifestAction.UNCHANGED
+    shown = await world.manifests.document(ADMIN, "Secret", "db", with_defaults=False)
+    assert shown["spec"] == _ENVIRONMENT
+
+
+async def test_overrides_that_leave_the_document_of_a_context_go(world: ManifestWorld) -> None:
+    assert (await world.apply(document("Cluster", "dev"))).problems == ()
+    values = {"values": {"replicas": 3}}
+    overrides = [{"cluster": "dev", "values": {"replicas": 5}}]
+    for more in ({"overrides": overrides}, {}):
+        assert (await world.apply(document("Context", "common", values | more))).problems == ()
+    shown = await world.manifests.document(ADMIN, "Context", "common", with_defaults=False)
+    assert shown["spec"] == values

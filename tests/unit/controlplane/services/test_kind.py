@@ -22,6 +22,7 @@ BASE = (
     + document("Cluster", "eu")
     + document("GitRepository", GIT)
     + document("HelmRepository", CHARTS)
+    + document("Context", "common", {"values": {"domain": "example.org"}})
     + document("Secret", "db", {"generate": {"length": 48, "alphabet": "HEX"}})
 )
 WEB = {"namespace": "shop", "repository": GIT, "folder": "web"}
@@ -112,6 +113,8 @@ _CHECKED = {"soakSeconds": 60, "metric": _METRIC}
         ({"helm": {"release": "x", "values": "a: 1\n"}}, {"helm": {"release": "x"}}),
         ({"configuration": {"a": "1"}, "rendering": {"include": ["a"]}}, {}),
         ({"bindings": {"viewer": {"users": ["ada@example.org"]}}}, {}),
+        ({"contexts": ["common"]}, {}),
+        ({"sources": [{"repository": GIT, "ref": "main", "folder": "base", "path": "base"}]}, {}),
     ],
 )  # fmt: skip
 async def test_a_field_that_leaves_the_manifest_is_removed(
