@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.pipelines.engine.effects import Promote, RunCheck
+from controlplane.pipelines.engine.effects import Notify, Promote, RunCheck, Topic
 from controlplane.pipelines.engine.events import (
     Aborted,
     CheckAnswered,
@@ -113,6 +113,49 @@ def test_an_answer_counts_that_comes_while_a_service_is_not_healthy() -> None:
     assert (line.stage("prod").health, line.notes()) == (Health.PROGRESSING, [])
     line.health("prod")
     assert (line.stage("prod").health, line.asked()) == (Health.HEALTHY, ["look"])
+
+
+def people_asked(line: Line) -> list[Notify]:
+    notifications = [effect for effect in line.effects if isinstance(effect, Notify)]
+    return [one for one in notifications if one.topic is Topic.APPROVAL_WANTED]
+
+
+def test_people_are_asked_once_when_their_step_begins() -> None:
+    line = InProd(with_workflow(LOOK, Step("people", ApprovalRule(), ("look",))))
+    assert people_asked(line) == []
+    line.answer(CheckAnswer.PASSED)
+    line.pass_time(5)
+    (asked,) = people_asked(line)
+    assert (asked.place, asked.release) == ("own", line.release)
+    assert asked.text == "the workflow of prod needs approval"
+    line.approve("own")
+    assert line.stage("prod").health is Health.HEALTHY
+    passed = [entry for entry in line.state.history if entry.text.startswith("workflow passed")]
+    assert [(entry.place, entry.release) for entry in passed] == [("prod", line.release)]
+    assert len(people_asked(line)) == 1
+
+
+def test_other_content_in_the_stage_asks_people_again() -> None:
+    """An approval is bound to the digests that its user saw."""
+    line = InProd(with_workflow(Step("people", ApprovalRule())))
+    line.approve("own")
+    line.enter("c2")
+    first, second = people_asked(line)
+    assert first.key != second.key and first.release != second.release
+
+
+def test_nobody_approves_while_a_service_is_not_healthy() -> None:
+    line = InProd(with_workflow(Step("people", ApprovalRule())))
+    line.health("prod", Health.PROGRESSING)
+    line.approve("own")
+    assert line.notes() == ["the workflow of prod is not running now"]
+
+
+def test_an_answer_after_an_abort_counts_no_longer() -> None:
+    line = InProd(with_workflow(LOOK))
+    line.send(Aborted(StageId("prod"), line.release, "bob", "looks odd"))
+    line.answer(CheckAnswer.PASSED)
+    assert line.notes() == ["no check is waiting for this answer"]
 
 
 def test_a_step_that_fails_fails_the_stage_until_somebody_retries() -> None:
