@@ -310,7 +310,7 @@ class RenderReconciler(ContextOperations):
             detail["fetched_at"] = state.fetched_at.isoformat()
         if outcome.reason:
             detail["reason"] = outcome.reason
-        author = commit.author if commit else ""
+        author = commit.author[:320] if commit else ""
         now = self._context.clock.now()
         entry = LedgerEntry.of(service, stage, now, actor=author, message=message[:1000])
         return replace(entry, sha=commit.sha if commit else None, detail=detail)

@@ -486,3 +486,30 @@ async def test_a_deleted_cluster_stops_no_other_service(
     await reconciler.deliver("fleet")
     assert (await stored(world, "other-web")).desired.digest is not None
     assert (await stored(world)).desired.render_error == "the cluster of service 'web' was deleted"
+
+
+async def test_long_texts_of_a_commit_are_cut_to_their_columns(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    push(world, web="one")
+    commit = world.manifests.heads["fleet"]["main"]
+    long = replace(commit, author="a" * 2_000, subject="s" * 2_000)
+    world.manifests.heads["fleet"]["main"] = long
+    await reconciler.deliver("fleet")
+    (revision,), (entry,) = await world.rows(RevisionStore), await world.ledger()
+    desired = (await stored(world)).desired
+    assert (desired.author, revision.author) == ("a" * 512, "a" * 512)
+    assert (revision.actor, revision.subject) == ("a" * 320, "s" * 512)
+    assert (entry.actor, entry.message) == ("a" * 320, "s" * 1_000)
+
+
+async def test_the_same_error_is_recorded_once(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    push(world, web=Invalid("no kind"))
+    for _ in range(2):
+        await reconciler.deliver("fleet")
+    assert await stages(world) == [LedgerStage.RENDER_FAILED]
+    push(world, web=Invalid("no name"))
+    await reconciler.deliver("fleet")
+    assert await stages(world) == [LedgerStage.RENDER_FAILED] * 2
