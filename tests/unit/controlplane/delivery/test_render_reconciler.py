@@ -491,6 +491,7 @@ async def test_a_deleted_cluster_stops_no_other_service(
 async def test_long_texts_of_a_commit_are_cut_to_their_columns(
     world: MemoryOperations, reconciler: RenderReconciler
 ) -> None:
+    """The git cache cuts texts to 300 characters; the store does not rely on that."""
     push(world, web="one")
     commit = world.manifests.heads["fleet"]["main"]
     long = replace(commit, author="a" * 2_000, subject="s" * 2_000)
