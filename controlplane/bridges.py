@@ -209,7 +209,7 @@ class UsersOfRepository(_Bridge):
         users = await services.of_repository_with_deleted(repository_id)
         sources = await self.tx[ServiceSourceStore].of_repository(repository_id)
         users += await services.by_ids({source.service_id for source in sources})
-        return [service.name for service in users]
+        return list({service.id: service.name for service in users}.values())
 
     async def followers(self, repository_id: str) -> list[str]:
         found = await self.tx[ConfigurationSourceStore].of_repository(repository_id)

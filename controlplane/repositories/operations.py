@@ -255,7 +255,7 @@ class RepositoryOperations:
         """Ensures that the git cache follows the ref of a service."""
         async with self._context.store.read() as tx:
             ref = await tx[RepositoryUsers].followed_ref(service_id)
-        if ref is None or ref not in self._followed.get(repository_id, ()):
+        if ref not in self._followed.get(repository_id, ()):
             await self.update_followed_refs(repository_id)
 
     async def update_followed_refs(self, repository_id: str) -> None:

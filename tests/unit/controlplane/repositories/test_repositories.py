@@ -13,7 +13,7 @@ from controlplane.platform.ports import PageQuery
 from controlplane.repositories.api.repositories import GitAttributes
 from controlplane.repositories.model.repository import AuthMethod, GitHealth, Repository
 from controlplane.repositories.operations import RepositoryChange, RepositoryOperations
-from controlplane.repositories.ports import RegistryAccount, RepositoryStore
+from controlplane.repositories.ports import PushStore, RegistryAccount, RepositoryStore
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.model.service import ServiceSource
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
@@ -160,6 +160,27 @@ async def test_a_project_and_a_network_need_permissions(
             await create(project_id="shop", via=via)
     made = await create(project_id="shop", via="prod")
     assert (made.project_id, made.via) == ("shop", "prod")
+    spec = world.manifests.specs[made.id]
+    assert (spec.project, spec.via, spec.submodules) == ("shop", "prod", False)
+    for via in ("dev", "none"):
+        with pytest.raises(NotFound, match="viaClusterId"):
+            await repositories.update(EDITOR_OF_SHOP, made.id, RepositoryChange(via=via))
+    with pytest.raises(Conflict, match="cannot be moved to another project"):
+        await repositories.update(EDITOR, made.id, RepositoryChange(project_id=DEFAULT_PROJECT))
+    await repositories.update(EDITOR, made.id, RepositoryChange(project_id="shop", submodules=True))
+    assert world.manifests.specs[made.id].submodules
+
+
+async def test_a_url_of_another_project_only_tells_that_it_is_used(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    charts = replace(CHARTS, url="https://charts.example.org/stable")
+    await world.given(SHOP, charts)
+    change = RepositoryChange(charts.url, project_id="shop")
+    for actor, noun in ((EDITOR_OF_SHOP, "a repository"), (EDITOR, "a Helm repository")):
+        with pytest.raises(Conflict, match=f"{noun} with the URL .* already exists") as error:
+            await repositories.create(actor, change)
+        assert bool(error.value.current) == (actor is EDITOR)
 
 
 async def test_only_visible_repositories_are_listed_and_found(
@@ -169,6 +190,8 @@ async def test_only_visible_repositories_are_listed_and_found(
     assert [r.id for r in (await repositories.page(VIEWER, PageQuery())).items] == ["git", "other"]
     assert [r.id for r in (await repositories.page(EDITOR_OF_SHOP, PageQuery())).items] == ["other"]
     assert await repositories.get(VIEWER, None, GIT.url) == GIT
+    assert await repositories.get(VIEWER, "git", "https://other.example.org/fleet.git") == GIT
+    assert await repositories.get(VIEWER, "none", GIT.url) == GIT
     for id, url in (("git", None), ("none", None), (None, None), (None, GIT.url)):
         with pytest.raises(NotFound):
             await repositories.get(EDITOR_OF_SHOP, id, url)
@@ -230,9 +253,21 @@ async def test_a_repository_in_use_stays(
     leaving = make_service("leaving", DEV, repository_id=GIT.id, deleted_at=START)
     source = ServiceSource("s", own.id, GIT.id, 0, "main", "base", "")
     await world.given(DEV, GIT, own, leaving, source)
-    with pytest.raises(Conflict, match="2 services use this repository .*leaving, own"):
+    with pytest.raises(Conflict, match="2 services use this repository .*leaving, own$"):
         await repositories.delete(EDITOR, "git")
     assert await world.rows(RepositoryStore) == [GIT]
+    await world.given(*(make_service(f"s{n}", DEV, repository_id=GIT.id) for n in range(4)))
+    with pytest.raises(Conflict, match="6 services use .*: leaving, own, s0, s1, s2$"):
+        await repositories.delete(EDITOR, "git")
+
+
+async def test_a_service_with_two_folders_of_a_repository_counts_once(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    web = make_service("web", DEV, repository_id=GIT.id)
+    await world.given(DEV, GIT, web, ServiceSource("s", web.id, GIT.id, 0, "main", "base", ""))
+    with pytest.raises(Conflict, match="1 service uses this repository or is still .*: web$"):
+        await repositories.delete(EDITOR, "git")
 
 
 async def test_sync_fetches_and_renders(
@@ -289,6 +324,53 @@ async def test_a_wrong_key_is_found_at_start(
         await RepositoryOperations(other).check_key()
 
 
+@pytest.mark.parametrize(
+    "change", [RepositoryChange(URL, SIGN_IN), RepositoryChange(URL, webhook_secret="hook")]
+)
+async def test_a_wrong_key_of_any_secret_is_found_at_start(
+    world: MemoryOperations, repositories: RepositoryOperations, change: RepositoryChange
+) -> None:
+    await repositories.create(EDITOR, change)
+    other = replace(world.context, sealer=EnvelopeSealer(b"x" * 32))
+    with pytest.raises(TowlineError, match="encrypted with another key"):
+        await RepositoryOperations(other).check_key()
+
+
+async def test_the_secrets_of_a_repository_are_compared_with_sealed_ones(
+    repositories: RepositoryOperations,
+) -> None:
+    made = await repositories.create(EDITOR, RepositoryChange(URL, SIGN_IN, "hook"))
+    assert repositories.secrets_of(made) == {
+        "username": "towline",
+        "password": "hunter2",
+        "webhook_secret": "hook",
+    }
+    assert repositories.secrets_of(GIT) == {"webhook_secret": None}
+
+
+async def test_pushes_are_recorded_once_and_for_90_days(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    await world.given(GIT)
+    for commits in (["a" * 40], ["a" * 40, "b" * 40]):
+        await repositories.record_push("git", "bo", "bo@example.org", commits)
+    await repositories.record_push("none", "bo", "bo@example.org", ["c" * 40])
+    await repositories.record_push("git", "ann", "", ["a" * 40])
+    pushes = await world.rows(PushStore)
+    assert sorted((push.commit_sha[0], str(push)) for push in pushes) == [
+        ("a", "ann"),
+        ("a", "bo <bo@example.org>"),
+        ("b", "bo <bo@example.org>"),
+    ]
+    assert {(push.repository_id, push.inserted_at) for push in pushes} == {("git", START)}
+    await world.clock.advance(90 * 86_400 - 1)
+    await repositories.record_push("git", "bo", "bo@example.org", ["d" * 40])
+    assert len(await world.rows(PushStore)) == 4
+    await world.clock.advance(2)
+    await repositories.record_push("git", "bo", "bo@example.org", ["e" * 40])
+    assert sorted(push.commit_sha[0] for push in await world.rows(PushStore)) == ["d", "e"]
+
+
 async def test_all_repositories_are_followed_at_start(
     world: MemoryOperations, repositories: RepositoryOperations
 ) -> None:
@@ -321,6 +403,7 @@ async def test_the_ref_of_a_service_is_followed_once(
         (state(), GitHealth.PULLABLE, True),
         (state(commits={}, missing=frozenset({"main"})), GitHealth.PULLABLE, True),
         (state(error="no route"), GitHealth.FAILED, True),
+        (state(commits={}, error="no route"), GitHealth.FAILED, True),
         (state(commits={}, reached=True), GitHealth.PULLABLE, True),
         (state(commits={}), None, False),
     ],
@@ -339,6 +422,7 @@ async def test_the_state_of_a_repository_is_stored(
     assert row is not None
     assert (row.health, row.error, row.commits) == (health, state.error, state.commits)
     assert (row.polled_at, row.size, row.owner) == (START if polled else None, 7, "replica")
+    assert row.fetched_at == state.fetched_at
 
 
 async def test_polls_are_shown_at_once_and_stored_later(
