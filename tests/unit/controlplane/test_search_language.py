@@ -17,7 +17,10 @@ from controlplane.search.model import (
 from core.errors import Invalid
 from core.spec.images import split_image
 
-VERSIONS = ["1.2.3-alpha1", "1.2.3-rc1", "1.2.3-rc2", "1.2.3", "1.2.10", "1.10", "2.0.0", "10.1"]
+VERSIONS = [
+    *("1.2.3-alpha1", "1.2.3-rc1", "1.2.3-rc2", "1.2.3", "1.2.3-alpine", "1.2.3.1", "1.2.10"),
+    *("1.10", "2.0.0", "10.1"),
+]
 
 
 def test_terms_of_a_key_are_alternatives() -> None:
@@ -33,6 +36,11 @@ def test_terms_of_a_key_are_alternatives() -> None:
     }
     (image,) = asked.images
     assert (image.name, image.operator, image.version) == ("log4j", "<", "2.17")
+
+
+def test_quotes_make_a_word_of_a_term() -> None:
+    search = parse_search('"kind:Pod" kind:"Pod"')
+    assert (search.words, search.terms) == (("kind:Pod",), {Key.KIND: ("Pod",)})
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,12 @@ def test_versions_sort_as_people_expect() -> None:
     assert version_of("v1.2.0") == version_of("1.2") and version_of("latest") == ()
 
 
+def test_only_the_first_parts_and_digits_of_a_version_count() -> None:
+    """A tag of many digits must not take the search's time."""
+    assert version_of("1.2.3.4.5.6.7.8.9") == version_of("1.2.3.4.5.6.7.8")
+    assert version_of("9" * 5_000) == version_of("9" * 18)
+
+
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_versions_always_compare(one: str, other: str) -> None:
     assert (version_of(one) < version_of(other)) or (version_of(one) >= version_of(other))
@@ -87,6 +101,9 @@ def test_versions_always_compare(one: str, other: str) -> None:
         ("apache/log4j-core:2.1", "image:log4j*<2.17", True),
         ("log4j:latest", "image:log4j<2.17", False),
         ("nginx@sha256:00", "image:nginx", True),
+        ("nginx:latest", "image:nginx:latest", True),
+        ("nginx:latest", "image:nginx=stable", False),
+        ("nginx:1.25", "image:nginx=1.26", False),
         ("docker.io/library/nginx:1.25", "image:nginx:1.25", True),
         ("docker.io/library/nginx:1.25.1", "image:library/nginx>=1.25", True),
         ("Nginx:1.25", "image:NGINX=v1.25.0", True),
@@ -110,9 +127,28 @@ def test_many_wildcards_do_not_hold_the_search_up() -> None:
 def test_removed_apis_grow_with_releases() -> None:
     assert set(removed_by("1.22")) < set(removed_by("1.25")) < set(removed_by("yes"))
     assert ("batch", "v1beta1", "CronJob") not in removed_by("1.24")
+    assert ("batch", "v1beta1", "CronJob") in removed_by("1.25")
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,3}(-[a-z]{1,3}){0,2}", fullmatch=True), min_size=1))
 def test_the_name_itself_comes_first(names: list[str]) -> None:
     places = [NamedItem(NamedItemKind.SERVICE, str(i), name) for i, name in enumerate(names)]
     assert rank_by_name(places, names[-1].upper(), 5)[0].name == names[-1]
+
+
+def test_names_sort_by_the_place_of_the_text_in_them() -> None:
+    """The whole name, its beginning, the beginning of a word, then anywhere; shorter ones first."""
+    names = ["pay", "payments", "eu-pay", "eu-payments", "repay", "prepaying"]
+    places = [NamedItem(NamedItemKind.SERVICE, name, name) for name in reversed(names)]
+    assert [place.name for place in rank_by_name(places, "Pay", 10)] == names
+    assert [place.name for place in rank_by_name(places, "Pay", 2)] == names[:2]
+
+
+def test_a_path_names_the_cluster_of_a_service() -> None:
+    places = [
+        NamedItem(NamedItemKind.SERVICE, "1", "web", "dev-eu"),
+        NamedItem(NamedItemKind.SERVICE, "2", "web", "eu"),
+        NamedItem(NamedItemKind.SERVICE, "3", "eu-web", "dev"),
+    ]
+    assert [place.id for place in rank_by_name(places, "eu/web", 10)] == ["2", "1", "3"]
+    assert [place.id for place in rank_by_name(places, "web", 10)] == ["1", "2", "3"]

@@ -8,13 +8,15 @@ import pytest
 
 from controlplane.authorization import ANONYMOUS, Actor, Scope
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.clusters.ports import ClusterStore
 from controlplane.reports.model.dora import DeploymentChangeKind, ReportPeriod
-from controlplane.reports.operations import LedgerReports
+from controlplane.reports.model.tracing import CommitPath, CommitStanding
+from controlplane.reports.operations import LedgerReports, Trace
 from controlplane.reports.ports import DesiredBetween, ReportFilter
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import Service
-from controlplane.services.ports import LedgerStore
-from core.errors import Invalid, NotFound, Unauthenticated
+from controlplane.services.ports import LedgerStore, ServiceStore
+from core.errors import Invalid, LimitExceeded, NotFound, Unauthenticated
 from tests.fakes.actors import NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -29,7 +31,7 @@ EU, US = make_cluster("eu"), make_cluster("us")
 WEB = make_service("web", EU, repository_id="fleet")
 API = make_service("api", US, repository_id="fleet")
 FIRST, SECOND = "a" * 40, "a" * 7 + "b" * 33
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+SECOND_OF_TIME, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
 EVERYTHING = ReportFilter()
 OF_EU = person(BuiltInRole.VIEWER, "dana", Scope("cluster:eu"))
 
@@ -79,7 +81,7 @@ async def test_a_window_has_the_deployments_that_the_caller_may_see(
         (START, START, None, "time window"),
         (START + HOUR, START, None, "time window"),
         (START + 2 * DAY, None, None, "time window"),
-        (START - 10_000 * DAY, START, None, "time window"),
+        (START - 1_100 * DAY - SECOND_OF_TIME, START, None, "time window"),
         (START - 401 * DAY, START, ReportPeriod.DAY, "periods: choose a longer period"),
     ],
 )
@@ -92,6 +94,22 @@ async def test_an_unusable_window_is_refused(
 ) -> None:
     with pytest.raises(Invalid, match=text):
         await reports.figures(VIEWER, since, until, EVERYTHING, period)
+
+
+@pytest.mark.parametrize(
+    ("since", "period"),
+    [
+        (START - SECOND_OF_TIME, None),
+        (START - 1_100 * DAY, None),
+        (START - 400 * DAY, ReportPeriod.DAY),
+    ],
+)
+async def test_the_shortest_and_the_longest_window_are_reported(
+    reports: LedgerReports, since: datetime, period: ReportPeriod | None
+) -> None:
+    found = await reports.figures(VIEWER, since, START, EVERYTHING, period)
+    assert (found.since, found.until) == (since, START)
+    assert len(found.parts) == (400 if period else 0)
 
 
 async def test_the_newest_deployments_have_names(reports: LedgerReports) -> None:
@@ -133,6 +151,60 @@ async def test_a_commit_is_followed_to_its_services(reports: LedgerReports) -> N
     assert [path.service.id for path in (await reports.trace(OF_EU, FIRST)).paths] == [WEB.id]
     of_repository = await reports.trace(VIEWER, SECOND, "fleet")
     assert len(of_repository.paths) == 2
+    of_eu = await reports.trace(OF_EU, SECOND, "fleet")
+    assert [path.service.id for path in of_eu.paths] == [WEB.id]
+    unseen = await reports.trace(VIEWER, "f" * 40, "fleet")
+    assert (unseen.sha, len(unseen.paths), unseen.live) == ("f" * 40, 2, 0)
+    with pytest.raises(NotFound):
+        await reports.trace(VIEWER, "f" * 40, "none")
+
+
+async def test_a_commit_is_followed_to_deleted_services(
+    world: MemoryOperations, reports: LedgerReports
+) -> None:
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(API.id, deleted_at=START)
+        await tx[ClusterStore].change("us", deleted_at=START)
+    paths = (await reports.trace(VIEWER, FIRST)).paths
+    names = {path.service.id: path.cluster.handle for path in paths if path.cluster}
+    assert names == {WEB.id: "eu", API.id: "us"}
+
+
+async def test_stragglers_are_those_without_the_commit_the_longest_waiting_first() -> None:
+    def path(name: str, standing: CommitStanding, since: datetime | None) -> CommitPath:
+        return CommitPath(make_service(name, EU), EU, None, standing, "", since)
+
+    trace = Trace(
+        FIRST,
+        [],
+        [
+            path("late", CommitStanding.APPLYING, START + HOUR),
+            path("live", CommitStanding.LIVE, START),
+            path("earlier", CommitStanding.HELD, START),
+            path("never", CommitStanding.RENDERING, None),
+            path("later", CommitStanding.SUPERSEDED, START),
+            path("untouched", CommitStanding.UNCHANGED, START),
+        ],
+    )
+    assert [path.service.name for path in trace.stragglers] == ["never", "earlier", "late"]
+    assert trace.live == 2
+
+
+async def test_a_report_of_too_many_services_names_its_limit(
+    world: MemoryOperations, reports: LedgerReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.reports.operations.MAX_DEPLOYMENTS", 2)
+    assert len((await reports.at(VIEWER, START, EVERYTHING)).deployments) == 2
+    more = make_service("more", EU)
+    await world.given(more)
+    await deploy(world, more, 1, FIRST, START)
+    for ask in (
+        reports.at(VIEWER, START, EVERYTHING),
+        reports.difference(VIEWER, START, START + HOUR, EVERYTHING),
+    ):
+        with pytest.raises(LimitExceeded, match="more than 2 services: specify a cluster"):
+            await ask
+    assert len((await reports.at(VIEWER, START, ReportFilter(cluster_id="us"))).deployments) == 1
 
 
 @pytest.mark.parametrize(
