@@ -89,3 +89,12 @@ async def test_a_plan_has_the_same_statements_for_any_number_of_services(
         planned = await apply(ref, dry_run=True)
         applied = await apply(ref, dry_run=False)
         assert max(planned.total(), applied.total()) <= 20
+
+
+async def test_rows_of_no_ids_are_not_asked_for(counted: Counted) -> None:
+    context, statements = counted
+    async with context.store.read() as tx:
+        assert await tx[ClusterStore].by_ids(()) == []
+        assert statements["SELECT clusters"] == 0
+        assert await tx[ClusterStore].by_ids({"absent"}) == []
+        assert statements["SELECT clusters"] == 1

@@ -173,6 +173,8 @@ class SqlReading(ReadableRows[T]):
         shape, values = [], {}
         for name, value in _undeleted(self._table, equals).items():
             test, bounds = _test_and_values(value)
+            if test == "many" and not bounds[0]:
+                return []
             shape.append((name, test))
             values |= zip((f"by_{name}", f"to_{name}"), bounds, strict=False)
         statement = _select_by_shape(
