@@ -26,7 +26,6 @@ from controlplane.audit.ports import AuditLog
 from controlplane.authorization import SYSTEM
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.store import clusters
-from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.store import pipelines
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.parts import column_names, row_maker
@@ -35,10 +34,7 @@ from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.rows import chunks
 from controlplane.platform.store.touches import TouchedRow
 from controlplane.platform.store.transaction import Repositories
-from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.store import repositories
-from controlplane.secrets.model.secret import Secret
-from controlplane.services.model.service import Service
 from controlplane.services.store.tables import services
 from controlplane.store.audit_search import candidate_blocks
 
@@ -231,16 +227,13 @@ def expiry_entry(chain: ChainHead, last: AuditBlock, now: datetime) -> AuditEntr
 def known_location(touched: TouchedRow) -> Place | None:
     """Returns cluster and project of a row that this transaction wrote; None: not known here."""
     row = touched.after or touched.before
-    match row:
-        case Cluster():
-            return row.id, row.project_id
-        case Service():
-            return row.cluster_id, row.project_id
-        case PipelineRecord() | Repository() | Secret():
-            return "", row.project_id
-        case Project():
-            return "", row.id
-    return None
+    if isinstance(row, Project):
+        return "", row.id
+    project_id: str | None = getattr(row, "project_id", None)
+    if project_id is None:
+        return None
+    cluster_id = row.id if isinstance(row, Cluster) else getattr(row, "cluster_id", None)
+    return cluster_id or "", project_id
 
 
 def _locations_statement() -> CompoundSelect[Any]:

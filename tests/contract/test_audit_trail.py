@@ -1,7 +1,7 @@
 """The audit trail of both databases: chained, append-only, filtered, cut from its beginning."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,13 +15,24 @@ from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import DEFAULT_PROJECT, Scope
+from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.ports import ClusterStore
+from controlplane.clusters.model.groups import ClusterGroup
+from controlplane.clusters.ports import BootstrapTokenStore, ClusterGroupStore, ClusterStore
+from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.ports import ContextStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.ports import PageQuery, Store, Transaction
 from controlplane.platform.store.transaction import SqlStore
+from controlplane.repositories.model.repository import Repository
+from controlplane.repositories.ports import RepositoryStore
+from controlplane.secrets.model.secret import Secret
+from controlplane.secrets.ports import SecretStore
+from controlplane.services.model.service import Service
+from controlplane.services.ports import ServiceStore
 from core.errors import Invalid, Unavailable
-from core.identity import ClusterId
+from core.identity import ClusterId, RepositoryId, ServiceId
+from tests.fakes.audit_rows import audit_rows
 
 _OF_3 = "block_id = (SELECT id FROM audit_blocks WHERE last_number = 3)"
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -257,6 +268,54 @@ async def test_a_row_tells_where_its_target_stands_and_what_became_of_it(store: 
     assert made.project_id == DEFAULT_PROJECT
     assert made.before_digest == "" and len(made.after_digest) == 64
     assert updated.before_digest == made.after_digest != updated.after_digest
+
+
+PLACED: Mapping[type[Any], Any] = {
+    ClusterStore: Cluster(ClusterId("c1"), "dev", "dev", NOW, NOW),
+    ServiceStore: Service(ServiceId("s1"), ClusterId("c1"), None, "web", "shop", NOW, NOW),
+    RepositoryStore: Repository(RepositoryId("r1"), "https://git.example.org/r", NOW, NOW),
+    SecretStore: Secret("k1", "password", NOW, NOW),
+    ContextStore: ServiceContext("x1", "base", NOW, NOW),
+    BootstrapTokenStore: BootstrapToken("b1", "edge", "hash", "ada", NOW, NOW),
+    ClusterGroupStore: ClusterGroup("g1", "all", NOW, NOW, project_id=DEFAULT_PROJECT),
+}
+OF_CLUSTER, OF_PROJECT = ("c1", DEFAULT_PROJECT), ("", DEFAULT_PROJECT)
+
+
+async def places(store: Store, *entries: AuditEntry) -> list[tuple[str, str]]:
+    """Appends entries, and returns cluster and project of each."""
+    async with store.write() as tx:
+        await tx[AuditLog].append(entries)
+    async with store.read() as tx:
+        return [(row.cluster_id, row.project_id) for row in await audit_rows(tx)][-len(entries) :]
+
+
+async def test_administrators_of_a_project_see_changes_to_all_kinds_of_its_rows(
+    store: Store,
+) -> None:
+    async with store.write() as tx:
+        for port, row in PLACED.items():
+            await tx[port].add(row)
+            await tx[AuditLog].append([replace(entry(0), target_id=row.id)])
+    async with store.read() as tx:
+        rows = {row.target_id: (row.cluster_id, row.project_id) for row in await audit_rows(tx)}
+    assert rows == {"c1": OF_CLUSTER, "s1": OF_CLUSTER} | dict.fromkeys(
+        ("r1", "k1", "x1", "b1", "g1"), OF_PROJECT
+    )
+
+
+async def test_the_place_of_a_target_is_found_without_a_change_to_it(store: Store) -> None:
+    async with store.write() as tx:
+        for port in (ClusterStore, ServiceStore, RepositoryStore):
+            await tx[port].add(PLACED[port])
+    targets = ("c1", "s1", "r1", DEFAULT_PROJECT, "none", "")
+    assert await places(store, *(replace(entry(0), target_id=id) for id in targets)) == [
+        *(OF_CLUSTER, OF_CLUSTER, OF_PROJECT, OF_PROJECT),
+        *(("", ""), ("", "")),
+    ]
+    own = replace(entry(0), target_id="s1", cluster_id="c9")
+    of_project = replace(entry(0), target_id="s1", project_id="p9")
+    assert await places(store, own, of_project) == [("c9", DEFAULT_PROJECT), ("c1", "p9")]
 
 
 async def test_blocks_of_many_rows_are_searched_as_rows(store: Store) -> None:
