@@ -1,9 +1,14 @@
-"""Rate limits of callers: never exceeded in a window, independent of other callers."""
+"""Rate limits of callers and of renders: never exceeded, independent of each other."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.platform.rate_limits import MAX_TRACKED_CALLERS, WINDOW_S, RequestLimiter
+from controlplane.platform.rate_limits import (
+    MAX_TRACKED_CALLERS,
+    WINDOW_S,
+    RenderRates,
+    RequestLimiter,
+)
 from core.runtime.token_bucket import RatePolicy
 
 
@@ -59,3 +64,19 @@ def test_without_a_limit_nothing_is_counted() -> None:
     rates = RequestLimiter(None)
     assert [rates.take("ada", 100.0) for _ in range(3)] == [0.0] * 3
     assert rates.own == {}
+
+
+def test_renders_of_a_project_are_limited_by_the_minute() -> None:
+    rates = RenderRates()
+    assert [rates.take("shop", 2, 1, 100.0) for _ in range(2)] == [0.0, 0.0]
+    assert rates.take("shop", 2, 1, 100.0) == 30.0
+    assert rates.take("bank", 2, 1, 100.0) == 0.0, "projects do not wait for each other"
+    assert rates.take("shop", 2, 1, 130.0) == 0.0
+    assert rates.take("shop", 3, 1, 130.0) == 0.0, "another limit begins anew"
+
+
+def test_a_stage_larger_than_the_limit_begins_and_is_paid_later() -> None:
+    rates = RenderRates()
+    assert rates.take("shop", 2, 5, 100.0) == 0.0
+    assert rates.take("shop", 2, 1, 100.0) > 60.0
+    assert rates.take("shop", 2, 1, 220.0) == 0.0
