@@ -174,6 +174,8 @@ class BootstrapTokens:
             raise Unauthenticated(_INVALID_TOKEN)
         if not _UID.fullmatch(request.kubernetes_uid):
             raise Invalid("is not the UID of a namespace", field="kubernetesUid")
+        if request.name:
+            check_text(request.name, "name")
         key = token_hash(secret)
         with self._throttle.throttled(key, source):
             return await self._join_cluster(key, request, source)

@@ -309,6 +309,10 @@ async def test_a_long_name_leaves_room_for_the_uid(
     clash = JoinRequest(name, "9f8e7d6c-1111-4000-8000-000000000001")
     with pytest.raises(Conflict, match="and without its end exist"):
         await tokens.join(secret, clash)
+    for deceptive in ("edge\u202e", "edge\x1b[31m", "edge\0"):
+        with pytest.raises(Invalid, match="must not contain control characters") as raised:
+            await tokens.join(secret, replace(clash, name=deceptive))
+        assert raised.value.field == "name"
     nameless = await tokens.join(secret, JoinRequest("", "77777777-0000-4000-8000-000000000001"))
     assert nameless.handle == "cluster-77777777"
 
