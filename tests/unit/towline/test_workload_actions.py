@@ -20,6 +20,7 @@ from towline.cli.cockpit.workload_actions import (
     ActionInput,
     ActionRequest,
     WorkloadAction,
+    actions_for,
     notes_of,
 )
 from towline.cli.services import generated as operations
@@ -119,6 +120,9 @@ def test_a_promotion_continues_or_skips_a_step_of_the_seen_version() -> None:
     waiting = promote.request(rollout(currentStepIndex=1), GIVEN)
     assert waiting.body["status"] == {"currentStepIndex": 2}
     assert promote.request(rollout(currentStepIndex=2), GIVEN).body["status"] == {}
+    assert promote.request(rollout(), GIVEN).body["status"] == {}
+    blue_green = {**rollout(currentStepIndex=0), "spec": {"strategy": {"blueGreen": {}}}}
+    assert promote.request(blue_green, GIVEN).body["status"] == {}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +131,7 @@ def test_a_promotion_continues_or_skips_a_step_of_the_seen_version() -> None:
         ({}, ["restart", "scale", "promote", "promote-fully", "abort", "pause"]),
         ({"abort": True}, ["restart", "scale", "promote", "promote-fully", "retry", "pause"]),
         ({"stableRS": "new"}, ["restart", "scale", "pause"]),
+        ({"currentPodHash": None}, ["restart", "scale", "pause"]),
     ],
 )
 def test_actions_fit_the_state_of_a_rollout(status: JsonObject, ids: list[str]) -> None:
@@ -145,6 +150,43 @@ def test_a_pod_is_deleted_only_if_it_is_the_seen_one() -> None:
     assert "No controller owns this Pod" in notes_of(action("delete"), pod)[-1]
     owned = {"metadata": {"ownerReferences": [{"controller": True}]}}
     assert notes_of(action("delete"), owned) == [action("delete").consequence]
+
+
+def test_a_job_of_a_cron_job_is_made_of_its_template() -> None:
+    """As `kubectl create job --from` makes it, with its owner; a template may have no metadata."""
+    job = action("run").request(CRON, GIVEN).body
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}
+    assert job == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{'n' * 53}-manual-5f",
+            "namespace": "shop",
+            "labels": {"app": "report"},
+            "annotations": {"a": "b", "cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [{**owner, "name": "n" * 60, "uid": "u1"}],
+        },
+        "spec": {"template": {}},
+    }
+    for spec in ({"jobTemplate": {"spec": {}}}, {}):
+        bare = action("run").request({**CRON, "spec": spec}, GIVEN).body
+        assert bare["metadata"]["labels"] == {} and bare["spec"] == {}
+        assert bare["metadata"]["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
+
+
+def test_a_change_of_a_field_that_git_can_set_says_so() -> None:
+    """The decision about a rollout is no such field; only a Pod is missed by its controller."""
+    heals = "If Git sets the changed field, self-heal can revert the change."
+    lone: JsonObject = {"metadata": {}}
+    scale, abort = action("scale"), action("abort")
+    assert notes_of(scale, lone) == [scale.consequence, heals]
+    assert notes_of(abort, lone) == [abort.consequence]
+
+
+def test_a_kind_of_the_core_group_has_its_actions_without_a_group() -> None:
+    for group in (None, ""):
+        found = actions_for({"group": group, "kind": "Pod"})
+        assert [offered.id for offered in found] == ["delete"]
 
 
 class FakeApiServer(http.server.BaseHTTPRequestHandler):
