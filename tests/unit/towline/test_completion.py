@@ -61,6 +61,10 @@ def test_contexts_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 requests: list[str] = []
+queries: list[dict[str, object]] = []
+"""Variables of the queries for names."""
+copies = [1]
+"""Number of times that the control plane has each resource."""
 
 
 class _ControlPlane(http.server.BaseHTTPRequestHandler):
@@ -78,9 +82,11 @@ class _ControlPlane(http.server.BaseHTTPRequestHandler):
         requests.append(self.path)
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         shop = {"handle": "dev", "name": "shop", "url": "https://git/shop", "cluster": None}
-        nodes = [{"node": shop}, {"node": {**shop, "handle": "prod", "cluster": shop}}]
+        rows = [shop, {**shop, "handle": "prod", "cluster": shop}] * copies[0]
         root = asked["query"].split("{")[1].split("(")[0].strip()
-        self._answer({"data": {root: {"edges": nodes}}})
+        queries.append(asked["variables"])
+        found = rows if root == "roles" else {"edges": [{"node": row} for row in rows]}
+        self._answer({"data": {root: found}})
 
     def _answer(self, content: object) -> None:
         body = json.dumps(content).encode()
@@ -93,6 +99,8 @@ class _ControlPlane(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def control_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     requests.clear()
+    queries.clear()
+    copies[0] = 1
     monkeypatch.setenv("TOWLINE_CONFIG", str(tmp_path / "config.toml"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _ControlPlane) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -142,6 +150,37 @@ def test_names_are_kept_for_a_short_time(control_plane: None, tmp_path: Path) ->
     assert len(requests) == 3
     kept.write_text("{")
     assert names("clusters", "", target, config, lambda: now[0]) == ["dev", "prod"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "query"),
+    [
+        ("clusters", "", {"q": None}),
+        ("clusters", "pro", {"q": "pro"}),
+        ("repos", "https://git", {"q": "https://git"}),
+        ("services", "dev/sh", {"q": "sh"}),
+        ("services", "dev/", {"q": None}),
+        ("roles", "ed", {}),
+    ],
+)
+def test_the_control_plane_searches_for_the_typed_text(
+    control_plane: None, tmp_path: Path, kind: str, typed: str, query: dict[str, object]
+) -> None:
+    """The text of a service is its name, without the cluster; roles are few."""
+    assert names(kind, typed, resolve(GlobalFlags()), tmp_path / "new" / "config.toml")
+    assert queries == [query]
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(("number", "longer"), [(49, []), (50, [{"q": "d"}, {"q": "dev"}])])
+def test_a_full_page_does_not_have_all_names(
+    control_plane: None, tmp_path: Path, number: int, longer: list[dict[str, object]]
+) -> None:
+    """A page has 100 names. A text that was asked for before is not asked for again."""
+    copies[0] = number
+    for typed in ("", "d", "d", "dev", ""):
+        names("clusters", typed, resolve(GlobalFlags()), tmp_path / "config.toml", lambda: 1.0)
+    assert queries == [{"q": None}, *longer]
 
 
 def test_a_folder_that_nobody_may_write_keeps_no_names(control_plane: None, tmp_path: Path) -> None:
