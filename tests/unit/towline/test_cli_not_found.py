@@ -26,7 +26,7 @@ from towline.cli.repositories.find import (
 )
 from towline.cli.secrets.find import find_secret
 from towline.cli.services.find import find_service
-from towline.cli.services.pods import missing_pod_message
+from towline.cli.services.pods import pods_of
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,14 @@ def test_an_unknown_gate_leads_to_its_pipeline(name: str | None, said: str) -> N
 
 def test_an_unknown_pod_leads_to_those_of_the_service() -> None:
     pods: Any = [{"kind": "Pod", "group": "", "name": f"web-{number}"} for number in range(12)]
-    said = missing_pod_message("dev/web", pods, "api")
+    other: Any = {"kind": "Pod", "group": "example.org", "name": "api"}
+    with pytest.raises(NotFound) as caught:
+        pods_of("dev/web", [*pods, other], "api")
+    said = caught.value.message
     assert said.startswith("service dev/web has no pod api; it has web-0, web-1")
     assert said.endswith("and 2 more")
-    assert "towline services why dev/web" in missing_pod_message("dev/web", [], None)
+    for name in (None, "api"):
+        with pytest.raises(NotFound, match="towline services why dev/web"):
+            pods_of("dev/web", [other], name)
+    assert pods_of("dev/web", pods, None) == pods
+    assert pods_of("dev/web", pods, "web-3") == [pods[3]]

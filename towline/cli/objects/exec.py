@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from core.errors import Invalid, NotFound
+from core.errors import Invalid
 from towline.cli.lazy_import import load
 from towline.cli.services.find import ServiceName, find_service
 from towline.cli.services.generated import ServiceDetailsComponents
-from towline.cli.services.pods import missing_pod_message
+from towline.cli.services.pods import handle_of, pods_of
 from towline.cli.shell.output import say
 from towline.cli.shell.session import connect, global_flags, selected_target
 from towline.contexts import ControlPlaneTarget, FilePath
@@ -58,10 +58,7 @@ def pod_of_service(
 ) -> tuple[str, ServiceDetailsComponents]:
     """Finds a pod of a service, says which, and returns its cluster and the pod."""
     row = find_service(connect(context), service)
-    if row["cluster"] is None:
-        raise Invalid(f"service {service} has no cluster")
-    chosen_pod = pod_of(service, row["components"], pod)
-    handle = row["cluster"]["handle"]
+    handle, chosen_pod = handle_of(row), pod_of(service, row["components"], pod)
     say(f"pod {chosen_pod['namespace']}/{chosen_pod['name']} of {handle}")
     return handle, chosen_pod
 
@@ -105,7 +102,4 @@ def pod_of(
     service: str, components: list[ServiceDetailsComponents], name: str | None
 ) -> ServiceDetailsComponents:
     """Returns the named pod of a service, else a healthy one. Raises NotFound."""
-    pods = [row for row in components if row["kind"] == "Pod" and name in (None, row["name"])]
-    if not pods:
-        raise NotFound(missing_pod_message(service, components, name))
-    return min(pods, key=lambda row: row["state"] != "RUNNING")
+    return min(pods_of(service, components, name), key=lambda row: row["state"] != "RUNNING")

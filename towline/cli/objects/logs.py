@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from core.errors import Invalid, NotFound, TowlineError
+from core.errors import Invalid, TowlineError
 from towline.cli.lazy_import import load
 from towline.cli.services.find import ServiceName, find_service
-from towline.cli.services.pods import missing_pod_message
+from towline.cli.services.pods import handle_of, pods_of
 from towline.cli.shell.output import colour, escape_controls, say
 from towline.cli.shell.session import connect, selected_target
 
@@ -43,15 +43,9 @@ def logs(
       towline logs prod-eu/web web-7d4b9c-x2x1p --previous
     """
     found_service = find_service(connect(context), service)
-    if found_service["cluster"] is None:
-        raise Invalid(f"service {service} has no cluster")
-    pods = [
-        (row["namespace"] or "", row["name"])
-        for row in found_service["components"]
-        if row["kind"] == "Pod" and row["group"] == "" and pod in (None, row["name"])
-    ]
-    if not pods:
-        raise NotFound(missing_pod_message(service, found_service["components"], pod))
+    handle = handle_of(found_service)
+    found_pods = pods_of(service, found_service["components"], pod)
+    pods = [(row["namespace"] or "", row["name"]) for row in found_pods]
     if len(pods) > _MAX_PODS:
         raise Invalid(f"service {service} has {len(pods)} pods, {_MAX_PODS} at most; name one")
     parameters = {"tailLines": str(tail)}
@@ -59,9 +53,7 @@ def logs(
     parameters |= {"follow": "true"} if follow else {}
     parameters |= {"previous": "true"} if previous else {}
     limit = _FOLLOW_SECONDS if follow else _SECONDS
-    api = load("towline.kube_api").KubeApi(
-        selected_target(context), found_service["cluster"]["handle"], limit
-    )
+    api = load("towline.kube_api").KubeApi(selected_target(context), handle, limit)
     lines: Queue[tuple[str, str | TowlineError | None]] = Queue()
 
     def read(namespace: str, name: str) -> None:

@@ -1,19 +1,34 @@
-"""Names of a service's pods."""
+"""The pods of a service."""
 
 from collections.abc import Iterable
 
-from towline.cli.services.generated import ServiceDetailsComponents
+from core.errors import Invalid, NotFound
+from towline.cli.services.generated import ServiceDetails, ServiceDetailsComponents
 
 _MAX_NAMES = 10
 
 
-def missing_pod_message(
+def handle_of(service: ServiceDetails) -> str:
+    """Returns the handle of a service's cluster. Raises Invalid if it has none."""
+    if service["cluster"] is None:
+        raise Invalid(f"service {service['name']} has no cluster")
+    return service["cluster"]["handle"]
+
+
+def pods_of(
     service: str, components: Iterable[ServiceDetailsComponents], name: str | None
-) -> str:
-    """Returns the message about a pod that a service does not have, with those it has."""
-    names = [row["name"] for row in components if row["kind"] == "Pod" and not row["group"]]
-    if not names:
-        return f"service {service} has no pods; `towline services why {service}` shows the reason"
-    shown = ", ".join(names[:_MAX_NAMES])
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"service {service} has no pod {name}; it has {shown}{more}"
+) -> list[ServiceDetailsComponents]:
+    """Returns the pods of a service, or only the named one.
+
+    NotFound: there is none; the message names those that the service has.
+    """
+    pods = [row for row in components if row["kind"] == "Pod" and not row["group"]]
+    if not pods:
+        raise NotFound(
+            f"service {service} has no pods; `towline services why {service}` shows the reason"
+        )
+    if matching := [row for row in pods if name in (None, row["name"])]:
+        return matching
+    shown = ", ".join(row["name"] for row in pods[:_MAX_NAMES])
+    more = f" and {len(pods) - _MAX_NAMES} more" if len(pods) > _MAX_NAMES else ""
+    raise NotFound(f"service {service} has no pod {name}; it has {shown}{more}")
