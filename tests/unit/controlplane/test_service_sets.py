@@ -89,6 +89,25 @@ def test_a_preview_follows_the_branch_of_its_request() -> None:
     assert (made.spec.ref, made.repository_id) == ("Feat/One_x", "repository")
 
 
+def test_a_template_without_a_repository_takes_that_of_the_folders() -> None:
+    folders = GitFolderGenerator("apps", ref="stable", pattern="apps/*")
+    template = ServiceTemplate("${folder.name}", "apps")
+    made = ServiceSet("s", "apps", NOW, NOW, generator=Generator(folders), template=template)
+    results = GeneratorResults(folders=("apps/web",))
+    (generated,) = generate_services(made, [cluster("eu")], results).services
+    found = generated.template
+    assert (found.repository_id, found.spec.ref) == ("apps", "stable")
+    assert (found.name, found.spec.folder) == ("web", "apps/web")
+
+
+def test_a_long_branch_has_a_short_slug() -> None:
+    sources = Generator(requests=PullRequestGenerator("repository"))
+    made = service_set(sources, name="${request.slug}")
+    results = GeneratorResults(requests=(request(1, "a" * 39 + "/" + "b" * 30),))
+    (generated,) = generate_services(made, [cluster("eu")], results).services
+    assert generated.template.name == "a" * 39
+
+
 def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
     source = PullRequestGenerator(
         "repository", labels=("preview",), ttl_hours=24, limit=2, base="main"
@@ -101,9 +120,9 @@ def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
         good(9),
         good(1, forked=True),
         good(2, labels=("x",)),
-        good(3, updated_at=NOW - timedelta(hours=25)),
+        good(3, updated_at=NOW - timedelta(hours=24)),
         good(4, base="release"),
-        good(5),
+        good(5, updated_at=NOW - timedelta(hours=23, minutes=59)),
         good(6),
     ]
     assert [one.number for one in select_requests(source, found, NOW)] == [5, 6]
@@ -148,7 +167,11 @@ def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
     [
         Generator(items=({"bad name": "x"},)),
         Generator(requests=PullRequestGenerator("r", limit=0)),
+        Generator(requests=PullRequestGenerator("r", limit=201)),
         Generator(requests=PullRequestGenerator("r", ttl_hours=-1)),
+        Generator(requests=PullRequestGenerator("r", ttl_hours=24 * 365 + 1)),
+        Generator(items=({"name": "v" * 1_025},)),
+        Generator(folders=GitFolderGenerator("r", ref="--upload-pack")),
         Generator(folders=GitFolderGenerator("r", pattern="../*")),
         Generator(folders=GitFolderGenerator("r", pattern="/".join("a" * 17))),
         Generator(items=tuple({} for _ in range(1001))),
@@ -205,7 +228,9 @@ def test_every_list_and_text_of_a_generator_has_a_limit(generator: Generator, fi
 
 def test_a_generator_at_its_limits_is_taken() -> None:
     folders = GitFolderGenerator("r", pattern="/".join("x" * 16), excluded=("y/*",) * 100)
-    requests = PullRequestGenerator("r", ("x" * 255,) * 50, limit=200, base="x" * 255)
+    requests = PullRequestGenerator(
+        "r", ("x" * 255,) * 50, limit=200, ttl_hours=8_760, base="x" * 255
+    )
     items = ({f"n{number}": "v" * 1_024 for number in range(100)},)
     generator = Generator(folders, items, requests)
     assert generator.checked() is generator
