@@ -61,6 +61,11 @@ _WEIGHTS = {
     "whoCan": 1_000,
     "componentBlame": 2_000,
     "content": 2_000,
+    "manifests": 5_000,
+    "pipelineWhatIf": 5_000,
+    "manifestWhatIf": 5_000,
+    "previewGlobalService": 5_000,
+    "previewServiceSet": 5_000,
 }
 # Unlike MAX_DEPTH, this counts inline fragments and spreads.
 _MAX_NESTING = 100
