@@ -67,7 +67,6 @@ async def open_batch(store: Store) -> AsyncGenerator[Batch, None]:
 
     Raises what `Store.write` raises. Nothing is written or published if the block raises.
     """
-    batch = None
     try:
         async with store.write() as tx:
             batch = Batch(tx)
@@ -82,7 +81,7 @@ async def open_batch(store: Store) -> AsyncGenerator[Batch, None]:
                 await tx[port].append(rows)
     except _DroppedError:
         return
-    for action in batch.after_commit if batch else ():
+    for action in batch.after_commit:
         action()
 
 

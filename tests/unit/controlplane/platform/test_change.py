@@ -140,6 +140,16 @@ async def test_an_actor_without_permission_changes_nothing(
     assert stand.store.committed is None and stand.bus.topics == []
 
 
+async def test_an_anonymous_caller_opens_no_transaction(stand: Stand) -> None:
+    """Neither to change rows under another rule nor to read."""
+    with pytest.raises(Unauthenticated):
+        async with stand.context.change(ANONYMOUS, "revokeToken") as change:
+            change.authorized_by("own token")
+    assert stand.store.begun == 0
+    with pytest.raises(Unauthenticated):
+        stand.context.read(ANONYMOUS)
+
+
 @pytest.mark.parametrize("forgotten", ["authorize", "audit"])
 async def test_a_write_without_authorization_or_audit_is_not_committed(
     stand: Stand, forgotten: str
