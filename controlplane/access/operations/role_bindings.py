@@ -24,7 +24,6 @@ from controlplane.authorization import (
     Role,
     Scope,
     Verb,
-    require_member,
 )
 from controlplane.platform.context import ACCESS, Change, StoreOperations
 from controlplane.platform.labels import LabelRequirement
@@ -151,15 +150,14 @@ class RoleBindings(StoreOperations):
 
     async def create(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Binds a role. Forbidden: the role has permissions in the scope that the actor lacks."""
-        require_member(actor)
         now = self._context.clock.now()
-        # A declared binding may be over: an export contains it until its manifest is deleted.
-        if draft.name is None and draft.expires_at is not None and draft.expires_at <= now:
-            raise Invalid("must be in the future", field="expiresAt")
         async with self._context.change(actor, "createRoleBinding") as tx:
+            row = await self._authorized_binding(tx, draft, self._context.new_id())
+            # A declared binding may be over: an export contains it until its manifest is deleted.
+            if draft.name is None and draft.expires_at is not None and draft.expires_at <= now:
+                raise Invalid("must be in the future", field="expiresAt")
             if draft.name is not None:
                 await self._claim_name(tx, check_label(draft.name, "name"))
-            row = await self._authorized_binding(tx, draft, self._context.new_id())
             await tx[RoleBindingStore].add(row)
             return await self._audit_and_publish(tx, row)
 

@@ -11,7 +11,7 @@ from controlplane.access.operations.delegation import require_permissions_of_use
 from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.access.operations.service_accounts import find_service_account
 from controlplane.access.operations.source_runs import SourceOperations, changed_settings
-from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb, require
 from controlplane.cluster_sources.model.inventory import check_settings
 from controlplane.cluster_sources.model.members import ClusterSourceMember
 from controlplane.cluster_sources.model.source import (
@@ -105,12 +105,11 @@ class ClusterSources(SourceOperations[ClusterSource]):
         Forbidden: the actor may not connect to the management cluster, or the service account has
         a permission that the actor lacks.
         """
-        require_member(actor)
         now = self._context.clock.now()
-        name = check_label(change.name or "", "name")
-        settings = change.applied(ClusterSourceSettings())
         async with self._context.change(actor, "createClusterSource") as tx:
             project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
+            name = check_label(change.name or "", "name")
+            settings = change.applied(ClusterSourceSettings())
             source = ClusterSource(self._context.new_id(), name, now, now, project, settings)
             await self._check_name(tx, name)
             await self._check_references(tx, actor, source)

@@ -76,11 +76,11 @@ class AgentSettingsOperations(ContextOperations):
 
     async def create(self, actor: Actor, change: AgentSettingsChange) -> AgentSettings:
         """Creates settings. Conflict: the name is already used."""
-        if change.name is None:
-            raise Invalid("is required", field="name")
         id, now = self._context.new_id(), self._context.clock.now()
-        settings = change.applied(AgentSettings(id, change.name, now, now))
         async with self._context.change(actor, "createAgentSettings", _ADMINISTRATION) as tx:
+            if change.name is None:
+                raise Invalid("is required", field="name")
+            settings = change.applied(AgentSettings(id, change.name, now, now))
             if existing := await tx[AgentSettingsStore].by_name(settings.name):
                 raise name_conflict(actor, existing, f"settings {settings.name!r} already exist")
             await _check_groups(tx, settings)

@@ -17,7 +17,6 @@ from controlplane.authorization import (
     ResourceKind,
     Verb,
     require,
-    require_member,
 )
 from controlplane.clusters.model.bootstrap_tokens import BootstrapToken, JoinedCluster, JoinRequest
 from controlplane.clusters.model.cluster import Cluster
@@ -105,24 +104,22 @@ class BootstrapTokens:
 
         The token ends with the credential of the caller, unless the caller has signed in.
         """
-        require_member(actor)
-        now = self._context.clock.now()
-        check_range(change.max_uses, "maxUses", 1, MAX_CLUSTERS)
-        secret = new_token(TokenKind.BOOTSTRAP)
-        row = BootstrapToken(
-            self._context.new_id(),
-            check_text(change.name, "name"),
-            token_hash(secret),
-            actor.id,
-            now,
-            now + change.life,
-            change.max_uses,
-            tags=check_tags(change.tags),
-            adopts=change.adopts,
-        )
+        now, secret = self._context.clock.now(), new_token(TokenKind.BOOTSTRAP)
         async with self._context.change(actor, "createBootstrapToken") as tx:
             project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
-            row = replace(row, project_id=project)
+            check_range(change.max_uses, "maxUses", 1, MAX_CLUSTERS)
+            row = BootstrapToken(
+                self._context.new_id(),
+                check_text(change.name, "name"),
+                token_hash(secret),
+                actor.id,
+                now,
+                now + change.life,
+                change.max_uses,
+                project_id=project,
+                tags=check_tags(change.tags),
+                adopts=change.adopts,
+            )
             await authorize_tags(tx, Resource.within(ResourceKind.CLUSTER, project), None, row.tags)
             if (end := await latest_expiry(tx, actor)) is not None:
                 row = replace(row, expires_at=min(row.expires_at, end))

@@ -100,7 +100,6 @@ class Clusters(ContextOperations):
 
     async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
         """Registers a cluster, and returns it with its deploy token, which is shown only once."""
-        require_member(actor)
         async with self._context.change(actor, "createCluster") as tx:
             cluster = await register_cluster(tx, self._context, change)
             _, secret = await self._mint_token(tx, cluster)
@@ -207,6 +206,7 @@ class Clusters(ContextOperations):
 
 async def register_cluster(tx: Change, context: OperationContext, change: ClusterChange) -> Cluster:
     """Adds a cluster without a deploy token. Conflict: its handle is already used."""
+    project = await project_for(tx, ResourceKind.CLUSTER, change.project_id)
     columns = change.checked()
     if "name" not in columns:
         raise Invalid("is required", field="name")
@@ -217,7 +217,7 @@ async def register_cluster(tx: Change, context: OperationContext, change: Cluste
         ClusterId(context.new_id()),
         inserted_at=now,
         updated_at=now,
-        project_id=await project_for(tx, ResourceKind.CLUSTER, change.project_id),
+        project_id=project,
         project_given=bool(change.project_id),
         **columns,
     )

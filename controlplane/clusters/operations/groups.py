@@ -98,17 +98,16 @@ class ClusterGroups(NamedOperations[ClusterGroup]):
         }
 
     async def create(self, actor: Actor, change: ClusterGroupChange) -> ClusterGroup:
-        require_member(actor)
-        columns = change.columns()
-        if "name" not in columns:
-            raise Invalid("is required", field="name")
         now, project = self._context.clock.now(), change.project_id or None
-        group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
-        group = replace(group, **columns)
         async with self._context.change(actor, "createClusterGroup") as tx:
             if project is not None:
                 await check_project(tx, actor, project)
             tx.authorize(Verb.WRITE, Resource.of_project(ResourceKind.CLUSTER, project))
+            columns = change.columns()
+            if "name" not in columns:
+                raise Invalid("is required", field="name")
+            group = ClusterGroup(self._context.new_id(), columns.pop("name"), now, now, project)
+            group = replace(group, **columns)
             await self._check_name(tx, group.name)
             await _check_clusters(tx, actor, set(group.cluster_ids))
             await tx[ClusterGroupStore].add(group)

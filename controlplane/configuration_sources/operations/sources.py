@@ -19,7 +19,6 @@ from controlplane.authorization import (
     ResourceKind,
     Verb,
     require,
-    require_member,
 )
 from controlplane.configuration_sources.model.source import (
     ConfigurationSource,
@@ -112,14 +111,13 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
 
         Forbidden: the service account has a permission that the actor lacks.
         """
-        require_member(actor)
         now = self._context.clock.now()
-        name = check_label(change.name or "", "name")
-        check_length(name, "name", MAX_NAME)
-        settings = change.applied(SourceSettings())
         async with self._context.change(actor, "createConfigurationSource") as tx:
             kind = ResourceKind.CONFIGURATION_SOURCE
             project = await project_for(tx, kind, change.project_id)
+            name = check_label(change.name or "", "name")
+            check_length(name, "name", MAX_NAME)
+            settings = change.applied(SourceSettings())
             id = self._context.new_id()
             source = ConfigurationSource(id, name, now, now, project, settings)
             await self._check_name(tx, name)

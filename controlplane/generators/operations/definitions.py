@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from controlplane.access.operations.scopes import check_not_moved, check_project
-from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require, require_member
+from controlplane.authorization import Actor, Resource, ResourceKind, Verb, require
 from controlplane.clusters.model.selectors import Selector
 from controlplane.generators.model.definitions import (
     GeneratorDefinition,
@@ -110,10 +110,9 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
 
         Conflict: the name is already used.
         """
-        require_member(actor)
-        new = self._new_definition(change)
         async with self._context.change(actor, f"create{self.model.__name__}") as tx:
-            tx.authorize(Verb.WRITE, await _service_scope(tx, actor, new.project_id))
+            tx.authorize(Verb.WRITE, await _service_scope(tx, actor, change.project_id or None))
+            new = self._new_definition(change)
             change = await self._with_repository(tx, change, new.services_project_id)
             definition = await self._fill_in(tx, actor, new, change)
             await check_selector(tx, definition)
@@ -185,8 +184,8 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             require(actor, Verb.WRITE, before.target)
             definition = replace_columns(before, self._changed_columns(before, change))
         else:
+            require(actor, Verb.WRITE, await _service_scope(tx, actor, change.project_id or None))
             definition = self._new_definition(change)
-            require(actor, Verb.WRITE, await _service_scope(tx, actor, definition.project_id))
         return await self._fill_in(tx, actor, definition, change)
 
     def _changed_columns(self, before: D, change: C) -> Columns:

@@ -327,12 +327,11 @@ class Services:
         A promoted service waits until a pipeline sets its commit. `repository_url` names the
         repository instead of its id, and adds an unknown one.
         """
-        require_member(actor)
-        name = check_label(change.name or "", "name")
-        namespace = check_label(change.namespace or "", "namespace")
         async with self._context.change(actor, "createServiceDeployment") as tx:
             project = await _find_project(tx, change)
             cluster = await _find_open_cluster(tx, cluster_id, cluster_handle, project)
+            name = check_label(change.name or "", "name")
+            namespace = check_label(change.namespace or "", "namespace")
             if repository_url:
                 project_id = change.project_id or cluster.project_id
                 repository_id = await find_or_add_repository(
