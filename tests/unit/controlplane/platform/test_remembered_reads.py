@@ -149,6 +149,22 @@ async def test_later_writes_come_before_other_statements_and_the_commit(tmp_path
     await store.close()
 
 
+async def test_later_writes_of_several_tables_keep_their_order(tmp_path: Path) -> None:
+    """A service needs the cluster that the same batch has added before."""
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)), REPOSITORIES)
+    async with open_batch(store) as batch:
+        for handle in ("a", "b"):
+            cluster = make_cluster(handle)
+            await batch.tx[ClusterStore].add(cluster)
+            await batch.tx[ServiceStore].add(make_service("web", cluster))
+            await batch.tx[ServiceStore].put(make_service("web", cluster, ref="main"))
+    async with store.read() as tx:
+        assert [row.id for row in await tx[ClusterStore].all()] == ["a", "b"]
+        services = await tx[ServiceStore].all()
+    assert [(row.id, row.spec.ref) for row in services] == [("a-web", "main"), ("b-web", "main")]
+    await store.close()
+
+
 async def test_a_transaction_on_sqlite_reads_its_own_writes_after_a_prefetch(
     tmp_path: Path,
 ) -> None:
