@@ -111,6 +111,7 @@ class ProjectKind(OperatedKind[Project], TargetedKind[Project]):
 
     name = "Project"
     change = ProjectChange
+    clearable = ("description",)
     port = ProjectStore
     model = Project
     has_project = False
@@ -123,6 +124,7 @@ class RoleKind(OperatedKind[Role]):
 
     name = "Role"
     change = RoleChange
+    clearable = ("description",)
     port = RoleStore
     model = Role
     has_project = False
@@ -336,6 +338,7 @@ class GroupKind(KindWithOperations[Group, Groups]):
 
     name = "Group"
     change = GroupSpec
+    clearable = ("description",)
     port = GroupStore
     model = Group
     has_project = False

@@ -91,6 +91,8 @@ class ManifestKind(ABC, Generic[R]):
     empty text for plain items."""
     immutable: ClassVar[Collection[str]] = ()
     """Fields that only the creation of a resource sets."""
+    clearable: ClassVar[Collection[str]] = ()
+    """Fields without another default that an empty text clears."""
     concluding: ClassVar[Collection[str]] = ()
     """Fields that block other changes: an apply sets them with `conclude`, after all documents."""
     sensitive: ClassVar[Collection[str]] = ()
@@ -114,7 +116,8 @@ class ManifestKind(ABC, Generic[R]):
         """Returns the fields of a resource whose spec is empty."""
         members = part_fields(cls.model) if cls.model else ()
         values = {member.name: default_of(member) for _, _, member in members}
-        return {name: value for name, value in values.items() if value is not MISSING}
+        known = {name: value for name, value in values.items() if value is not MISSING}
+        return known | dict.fromkeys(cls.clearable, "")
 
     async def all(self, tx: Transaction) -> Sequence[R]:
         """Reads all resources of the kind."""

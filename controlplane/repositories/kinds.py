@@ -24,6 +24,7 @@ class GitRepositoryKind(ManifestKind[Repository]):
     hidden: ClassVar[Collection[str]] = ("url", "project_id")
     named_by = "url"
     rename = {"via": "via_cluster"}
+    clearable = ("via", "https_path", "url_format")
     references = {"RepositoryChange.via": "Cluster"}
     sensitive = (*column_names(GitCredentials), "webhook_secret")
     destinations = (

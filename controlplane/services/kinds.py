@@ -70,6 +70,7 @@ class ServiceKind(TargetedKind[Service]):
     hints = SERVICE_HINTS
     mappings = (HelmSpec,)
     immutable = ("namespace", "repository_id", "promoted")
+    clearable = ("docs_path", "rendered_by")
 
     @classmethod
     def defaults(cls) -> Columns:
