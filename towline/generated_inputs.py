@@ -125,16 +125,6 @@ class ClusterAttributes(TypedDict, total=False):
     projectId: str | None
 
 
-class ClusterUpdateAttributes(TypedDict, total=False):
-    readBindings: Sequence[PolicyBindingAttributes | None] | None
-    writeBindings: Sequence[PolicyBindingAttributes | None] | None
-    name: str | None
-    handle: str | None
-    protect: bool | None
-    tags: Sequence[TagAttributes | None] | None
-    metadata: str | None
-
-
 class BootstrapTokenAttributes(TypedDict, total=False):
     name: Required[str]
     expiresInSeconds: int
@@ -157,45 +147,6 @@ class ConfigurationSourceAttributes(TypedDict, total=False):
     drift: str | None
     intervalSeconds: int | None
     suspended: bool | None
-
-
-class ServiceExportAttributes(TypedDict, total=False):
-    name: Required[str]
-    value: Required[str]
-    type: str | None
-    shared: bool
-
-
-class ServiceImportAttributes(TypedDict, total=False):
-    alias: Required[str]
-    sourceId: Required[str]
-    export: Required[str]
-    default: str | None
-
-
-class ServiceFlowAttributes(TypedDict, total=False):
-    exports: Sequence[ServiceExportAttributes] | None
-    imports: Sequence[ServiceImportAttributes] | None
-
-
-class ConfigAttributes(TypedDict, total=False):
-    name: Required[str]
-    value: str | None
-
-
-class ContextOverrideAttributes(TypedDict, total=False):
-    layer: Required[str]
-    placeId: Required[str]
-    configuration: Required[str]
-
-
-class ServiceContextAttributes(TypedDict, total=False):
-    configuration: str | None
-    secrets: Sequence[ConfigAttributes | None] | None
-    projectId: str | None
-    secretsByReference: bool | None
-    overrides: Sequence[ContextOverrideAttributes] | None
-    types: str | None
 
 
 class ClusterGroupAttributes(TypedDict, total=False):
@@ -234,6 +185,11 @@ class HelmConfigAttributes(TypedDict, total=False):
     ignoreCrds: bool | None
     repositoryId: str | None
     repository: NamespacedName | None
+
+
+class ConfigAttributes(TypedDict, total=False):
+    name: Required[str]
+    value: str | None
 
 
 class DependencyAttributes(TypedDict, total=False):
@@ -410,20 +366,6 @@ class ClusterSelectorAttributes(TypedDict, total=False):
     matchExpressions: Sequence[LabelExpressionAttributes] | None
 
 
-class ManagedNamespaceAttributes(TypedDict, total=False):
-    name: str | None
-    projectId: str | None
-    selector: ClusterSelectorAttributes | None
-    onLeave: str | None
-    onDelete: str | None
-    deletionBudget: int | None
-    namespace: str | None
-    labels: str | None
-    annotations: str | None
-    quota: Sequence[TagAttributes] | None
-    template: ServiceDeploymentAttributes | None
-
-
 class FolderGeneratorAttributes(TypedDict, total=False):
     repositoryId: Required[str]
     ref: str
@@ -468,184 +410,6 @@ class ManifestApplyOptions(TypedDict, total=False):
     force: bool | None
     pruneSet: str | None
     maxDeletions: int | None
-
-
-class StageServiceAttributes(TypedDict, total=False):
-    serviceId: Required[str]
-
-
-class StageRolloutAttributes(TypedDict, total=False):
-    strategy: str
-    maxUnavailable: int
-    maxPerGroup: int
-    maxFailed: int
-    pauseSeconds: int
-    canaries: Sequence[str] | None
-    canaryCount: int
-    groups: Sequence[str] | None
-    waveSize: int
-    silentDeadlineSeconds: int
-    maxSilentPercent: int
-
-
-class GitFileAttributes(TypedDict, total=False):
-    kind: Required[str]
-    path: Required[str]
-    image: str
-    field: Sequence[str] | None
-    value: str
-    document: int
-    source: str
-
-
-class GitWriteAttributes(TypedDict, total=False):
-    changes: Required[Sequence[GitFileAttributes]]
-    mode: str
-    message: str | None
-    branch: str | None
-    author: str
-    provider: str
-
-
-class GateOpeningHoursAttributes(TypedDict, total=False):
-    weekdays: Required[Sequence[int]]
-    begin: str
-    end: str
-
-
-class GateFreezePeriodAttributes(TypedDict, total=False):
-    begin: Required[str]
-    end: Required[str]
-    reason: str
-
-
-class GateCalendarAttributes(TypedDict, total=False):
-    zone: str
-    hours: Sequence[GateOpeningHoursAttributes] | None
-    holidays: Sequence[str] | None
-    freezes: Sequence[GateFreezePeriodAttributes] | None
-
-
-class GateJobAttributes(TypedDict, total=False):
-    namespace: Required[str]
-    manifest: Required[str]
-    clusterId: str | None
-    timeoutSeconds: int
-
-
-class GateMetricAttributes(TypedDict, total=False):
-    query: Required[str]
-    threshold: Required[float]
-    comparison: str
-    url: str
-    clusterId: str | None
-    service: str
-    baseline: str
-    several: str
-    emptyPasses: bool
-
-
-class GateHttpAttributes(TypedDict, total=False):
-    url: Required[str]
-    status: int
-    contains: str
-    secret: str | None
-
-
-class GateVersionAttributes(TypedDict, total=False):
-    service: Required[str]
-    range: Required[str]
-
-
-class PipelineStepAttributes(TypedDict, total=False):
-    timeoutSeconds: int | None
-    attempts: int | None
-    backoffSeconds: int | None
-    intervalSeconds: int | None
-    name: Required[str]
-    quorum: int | None
-    notAuthor: bool | None
-    people: Sequence[str] | None
-    groups: Sequence[str] | None
-    soakSeconds: int | None
-    calendar: GateCalendarAttributes | None
-    job: GateJobAttributes | None
-    metric: GateMetricAttributes | None
-    http: GateHttpAttributes | None
-    version: GateVersionAttributes | None
-    instructions: str | None
-    account: str | None
-    secret: str | None
-    waitSeconds: int | None
-    type: Required[str]
-    after: Sequence[str] | None
-
-
-class PipelineWorkflowAttributes(TypedDict, total=False):
-    steps: Required[Sequence[PipelineStepAttributes]]
-    timeoutSeconds: int
-
-
-class PipelineStageAttributes(TypedDict, total=False):
-    name: Required[str]
-    services: Sequence[StageServiceAttributes] | None
-    rollout: StageRolloutAttributes | None
-    verification: VerificationAttributes | None
-    git: GitWriteAttributes | None
-    workflow: PipelineWorkflowAttributes | None
-    serviceNames: Sequence[str] | None
-    selector: ClusterSelectorAttributes | None
-    verificationSeconds: int | None
-
-
-class PipelineGateAttributes(TypedDict, total=False):
-    timeoutSeconds: int | None
-    attempts: int | None
-    backoffSeconds: int | None
-    intervalSeconds: int | None
-    name: Required[str]
-    quorum: int | None
-    notAuthor: bool | None
-    people: Sequence[str] | None
-    groups: Sequence[str] | None
-    soakSeconds: int | None
-    calendar: GateCalendarAttributes | None
-    job: GateJobAttributes | None
-    metric: GateMetricAttributes | None
-    http: GateHttpAttributes | None
-    version: GateVersionAttributes | None
-    instructions: str | None
-    account: str | None
-    secret: str | None
-    waitSeconds: int | None
-    type: Required[str]
-    steps: Sequence[PipelineStepAttributes] | None
-
-
-PipelineEdgeAttributes = TypedDict("PipelineEdgeAttributes", {"from": Required[str], "to": Required[str], "gates": Sequence[PipelineGateAttributes] | None}, total=False)
-
-
-class PipelineTriggerAttributes(TypedDict, total=False):
-    name: Required[str]
-    git: GitWriteAttributes | None
-    webhookSecret: str | None
-    type: Required[str]
-    cron: str | None
-    zone: str | None
-    image: str | None
-    policy: str | None
-    range: str | None
-    pattern: str | None
-    tag: str | None
-    chart: str | None
-
-
-class PipelineAttributes(TypedDict, total=False):
-    stages: Required[Sequence[PipelineStageAttributes]]
-    edges: Sequence[PipelineEdgeAttributes] | None
-    projectId: str | None
-    onCommit: bool
-    triggers: Sequence[PipelineTriggerAttributes] | None
 
 
 class DigestAttributes(TypedDict, total=False):

@@ -194,13 +194,6 @@ def create_cluster(api: GraphQLApi, attributes: "inputs.ClusterAttributes") -> N
     return run(api, CREATE_CLUSTER, attributes=attributes)
 
 
-UPDATE_CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('mutation UpdateCluster($id:ID!$attributes:ClusterUpdateAttributes!){updateCluster(id:$id attributes:$attributes){...Cluster}}' + _CLUSTER)
-
-
-def update_cluster(api: GraphQLApi, id: str, attributes: "inputs.ClusterUpdateAttributes") -> Cluster:
-    return run(api, UPDATE_CLUSTER, id=id, attributes=attributes)
-
-
 DELETE_CLUSTER: GraphQLDocument[Mapping[str, Cluster | None]] = GraphQLDocument('mutation DeleteCluster($id:ID!){deleteCluster(id:$id){...Cluster}}' + _CLUSTER)
 
 

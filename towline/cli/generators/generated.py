@@ -307,13 +307,6 @@ def create_cluster_group(api: GraphQLApi, attributes: "inputs.ClusterGroupAttrib
     return run(api, CREATE_CLUSTER_GROUP, attributes=attributes)
 
 
-UPDATE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation UpdateClusterGroup($id:ID!$attributes:ClusterGroupAttributes!){updateClusterGroup(id:$id attributes:$attributes){...ClusterGroup}}' + _CLUSTER_GROUP)
-
-
-def update_cluster_group(api: GraphQLApi, id: str, attributes: "inputs.ClusterGroupAttributes") -> ClusterGroup:
-    return run(api, UPDATE_CLUSTER_GROUP, id=id, attributes=attributes)
-
-
 DELETE_CLUSTER_GROUP: GraphQLDocument[Mapping[str, ClusterGroup | None]] = GraphQLDocument('mutation DeleteClusterGroup($id:ID!){deleteClusterGroup(id:$id){...ClusterGroup}}' + _CLUSTER_GROUP)
 
 
@@ -370,13 +363,6 @@ def create_global_service(api: GraphQLApi, attributes: "inputs.GlobalServiceAttr
     return run(api, CREATE_GLOBAL_SERVICE, serviceId=service_id, attributes=attributes, repositoryUrl=repository_url)
 
 
-UPDATE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation UpdateGlobalService($id:ID!$attributes:GlobalServiceAttributes!){updateGlobalService(id:$id attributes:$attributes){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
-
-
-def update_global_service(api: GraphQLApi, id: str, attributes: "inputs.GlobalServiceAttributes") -> GlobalService:
-    return run(api, UPDATE_GLOBAL_SERVICE, id=id, attributes=attributes)
-
-
 DELETE_GLOBAL_SERVICE: GraphQLDocument[Mapping[str, GlobalService | None]] = GraphQLDocument('mutation DeleteGlobalService($id:ID!){deleteGlobalService(id:$id){...GlobalService}}' + _GLOBAL_SERVICE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
@@ -426,20 +412,6 @@ def namespace(api: GraphQLApi, *, id: str | None = None, name: str | None = None
     return run(api, NAMESPACE, id=id, name=name)
 
 
-CREATE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation CreateNamespace($attributes:ManagedNamespaceAttributes!){createManagedNamespace(attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
-
-
-def create_namespace(api: GraphQLApi, attributes: "inputs.ManagedNamespaceAttributes") -> Namespace:
-    return run(api, CREATE_NAMESPACE, attributes=attributes)
-
-
-UPDATE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation UpdateNamespace($id:ID!$attributes:ManagedNamespaceAttributes!){updateManagedNamespace(id:$id attributes:$attributes){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
-
-
-def update_namespace(api: GraphQLApi, id: str, attributes: "inputs.ManagedNamespaceAttributes") -> Namespace:
-    return run(api, UPDATE_NAMESPACE, id=id, attributes=attributes)
-
-
 DELETE_NAMESPACE: GraphQLDocument[Mapping[str, Namespace | None]] = GraphQLDocument('mutation DeleteNamespace($id:ID!){deleteManagedNamespace(id:$id){...Namespace}}' + _NAMESPACE + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
 
 
@@ -473,20 +445,6 @@ SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument(
 
 def service_set(api: GraphQLApi, *, id: str | None = None, name: str | None = None) -> ServiceSet:
     return run(api, SERVICE_SET, id=id, name=name)
-
-
-CREATE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation CreateServiceSet($attributes:ServiceSetAttributes!){createServiceSet(attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
-
-
-def create_service_set(api: GraphQLApi, attributes: "inputs.ServiceSetAttributes") -> ServiceSet:
-    return run(api, CREATE_SERVICE_SET, attributes=attributes)
-
-
-UPDATE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation UpdateServiceSet($id:ID!$attributes:ServiceSetAttributes!){updateServiceSet(id:$id attributes:$attributes){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)
-
-
-def update_service_set(api: GraphQLApi, id: str, attributes: "inputs.ServiceSetAttributes") -> ServiceSet:
-    return run(api, UPDATE_SERVICE_SET, id=id, attributes=attributes)
 
 
 DELETE_SERVICE_SET: GraphQLDocument[Mapping[str, ServiceSet | None]] = GraphQLDocument('mutation DeleteServiceSet($id:ID!){deleteServiceSet(id:$id){...ServiceSet}}' + _SERVICE_SET + _SELECTOR + _GENERATOR_STATE + _TEMPLATE)

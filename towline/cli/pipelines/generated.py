@@ -319,13 +319,6 @@ def pipeline(api: GraphQLApi, *, id: str | None = None, name: str | None = None)
     return run(api, PIPELINE, id=id, name=name)
 
 
-SAVE_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation SavePipeline($name:String!$attributes:PipelineAttributes!){savePipeline(name:$name attributes:$attributes){...Pipeline}}' + _PIPELINE)
-
-
-def save_pipeline(api: GraphQLApi, name: str, attributes: "inputs.PipelineAttributes") -> Pipeline:
-    return run(api, SAVE_PIPELINE, name=name, attributes=attributes)
-
-
 DELETE_PIPELINE: GraphQLDocument[Mapping[str, Pipeline | None]] = GraphQLDocument('mutation DeletePipeline($id:ID!){deletePipeline(id:$id){...Pipeline}}' + _PIPELINE)
 
 
