@@ -115,3 +115,33 @@ def test_a_fence_survives_the_wire() -> None:
         "shop", "shop:deployer", (ObjectRules(("!ab", "a*"), ("B.c",), ("D",)),), 7
     )
     assert codec.fence_from_message(codec.fence_to_message(fence)) == fence
+
+
+@pytest.mark.parametrize(
+    ("ref", "reason"),
+    [
+        (_ref("ConfigMap", "a"), ""),
+        (_ref("ConfigMap", "b"), "the namespace b is not allowed (allowed: a, c-*)"),
+        (
+            _ref("ConfigMap", "c-x"),
+            "the namespace c-x is not allowed (an earlier rule gives c-x to another service "
+            "account)",
+        ),
+        (_ref("ConfigMap", "c-y"), ""),
+        (_ref("ConfigMap", "B" * 90), f"'{'B' * 80}' is not the name of a namespace"),
+        (_ref("K-" * 50, "a"), f"'{'K-' * 40}' is not a kind"),
+        (_ref("Secret", "a"), "objects of the kind Secret are denied (rule Secret)"),
+        (_ref("Secret", "a", group="x.io"), ""),
+        (_ref("Role", "a", group="x.io"), "objects of the kind Role.x.io are denied (rule *.x.io)"),
+        (_ref("Node"), "cluster-scoped objects of the kind Node are not allowed"),
+        (_ref("Namespace", name="a"), ""),
+        (_ref("Namespace", name="b"), "the namespace b is not allowed (allowed: a, c-*)"),
+        (_ref("Namespace", name="b", group="y.io"), ""),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(ref: ObjectRef, reason: str) -> None:
+    denied = ("Secret", "*.x.io") if ref.kind != "Secret" else ("Secret",)
+    rules = ObjectRules(("a", "!c-x", "c-*"), ("Namespace", "Namespace.y.io"), denied)
+    assert rules.refusal(ref) == reason
+    nothing = ObjectRules().refusal(_ref("ConfigMap", "a"))
+    assert nothing == "the namespace a is not allowed (allowed: none)"

@@ -7,7 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.access.model.sign_in import MAX_FAILURES_PER_ACCOUNT, Claims, Issuer
+from controlplane.access.model.sign_in import (
+    MAX_FAILURES_PER_ACCOUNT,
+    Claims,
+    Issuer,
+    source_network,
+)
 from controlplane.access.model.users import Login, User, UserKind
 from controlplane.access.operations.federation import Federation
 from controlplane.access.operations.sign_in import DevicePending, ProviderReply, SignIn
@@ -578,3 +583,18 @@ async def test_the_store_keeps_no_secret_of_a_pending_sign_in(
     (row,) = await world.rows(ChallengeStore)
     assert row.hash == hashlib.sha256(device.encode()).hexdigest()
     assert device not in str(row)
+
+
+@pytest.mark.parametrize(
+    ("source", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("testclient", "testclient"),
+        ("", ""),
+    ],
+)
+def test_addresses_of_one_user_count_together(source: str, network: str) -> None:
+    assert source_network(source) == network

@@ -213,3 +213,13 @@ def test_an_absent_claim_matches_no_pattern() -> None:
     spec = replace(SPEC, claims={"ref": "*"})
     assert spec.matches(CLAIMS)
     assert not spec.matches(replace(CLAIMS, raw={"aud": "towline"}))
+
+
+def test_all_claims_of_a_rule_must_match() -> None:
+    raw = {"ref": "main", "environment": "dev"}
+    for claims, expected in (
+        ({"ref": "main", "environment": "dev"}, True),
+        ({"ref": "main", "environment": "prod"}, False),
+        ({"ref": "v*", "environment": "dev"}, False),
+    ):
+        assert replace(SPEC, claims=claims).matches(replace(CLAIMS, raw=raw)) is expected
