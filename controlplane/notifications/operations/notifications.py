@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controlplane.authorization import Actor, ResourceKind, Verb, require_member
+from controlplane.authorization import Actor, ResourceKind, Verb
 from controlplane.notifications.model.notification import (
     Delivery,
     DeliveryState,
@@ -24,13 +24,13 @@ class Notifications(ContextOperations):
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Notification]:
         """Notifications, newest first."""
-        async with self._context.store.read() as tx:
-            return await tx[NotificationStore].page(replace(_visible_to(actor, query), newest=True))
+        async with self._context.read(actor) as tx:
+            return await tx[NotificationStore].page(_newest_visible(actor, query))
 
     async def deliveries(self, actor: Actor, query: PageQuery) -> Page[Delivery]:
         """Deliveries, newest first."""
-        async with self._context.store.read() as tx:
-            return await tx[DeliveryStore].page(replace(_visible_to(actor, query), newest=True))
+        async with self._context.read(actor) as tx:
+            return await tx[DeliveryStore].page(_newest_visible(actor, query))
 
     async def test_sink(self, actor: Actor, id: str) -> Delivery:
         """Sends a test notification to one sink."""
@@ -68,6 +68,6 @@ class Notifications(ContextOperations):
         return delivery
 
 
-def _visible_to(actor: Actor, query: PageQuery) -> PageQuery:
-    require_member(actor)
-    return replace(query, visible=actor.policy.visible(ResourceKind.NOTIFICATION))
+def _newest_visible(actor: Actor, query: PageQuery) -> PageQuery:
+    visible = actor.policy.visible(ResourceKind.NOTIFICATION)
+    return replace(query, visible=visible, newest=True)
