@@ -138,6 +138,17 @@ async def test_each_replica_exports_the_deployments_of_its_repositories(exports:
     assert await exports.exported() == ["deploy eu/web"]
 
 
+async def test_the_replica_of_a_service_without_a_repository_exports_its_deployments(
+    exports: Exports,
+) -> None:
+    charts = [make_service(name, EU) for name in ("redis", "nginx")]
+    await exports.world.given(*charts)
+    exports.repositories.add(charts[0].id)
+    await exports.start()
+    await exports.deploy(*charts)
+    assert await exports.exported() == ["deploy eu/redis"]
+
+
 async def test_more_than_a_batch_is_exported_at_once(exports: Exports) -> None:
     await exports.start()
     for sequence in range(1, 151):
