@@ -25,7 +25,6 @@ from core.http2.frames import (
     PING,
     PREFACE,
     PRIORITIZED,
-    PRIORITY,
     PUSH_PROMISE,
     RST_STREAM,
     SETTINGS,
@@ -40,14 +39,14 @@ from core.runtime.token_bucket import RatePolicy, TokenBucket
 
 MAX_HEADER_BYTES = 16 << 10
 MAX_TABLE_BYTES = 4096
-_TOP_UP = 1 << 29
+_WINDOW_UPDATE_BYTES = 1 << 29
 _MAX_UNREAD_REPLIES = 1000
-# Costs of frames without a body.
-_ALLOWANCE = RatePolicy.per(seconds=1.0, tokens=20_000)
-_COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
-_COST = 10
-# Headers are expensive to decode: every 64 bytes cost one more.
-_COSTLY_HEADERS = 6
+# Budget and costs of frames without a body.
+_FRAME_RATE = RatePolicy.per(seconds=1.0, tokens=20_000)
+_FRAME_COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
+_FRAME_COST = 10
+# Headers are expensive to decode: every 64 bytes of them (2^6) cost one more.
+_HEADER_COST_SHIFT = 6
 # Indexes no header, so that all connections share it, and no hop keeps a secret (RFC 7541, 7.1.3).
 _ENCODER = hpack.Encoder()
 _NO_TABLE = b"\x20"
@@ -80,33 +79,33 @@ class Http2Connection:
 
     __slots__ = (
         "_accept",
-        "_allowance",
-        "_block",
+        "_awaited_preface",
         "_clock",
         "_decoder",
-        "_first_window",
+        "_frame_bucket",
         "_frame_limit",
-        "_greeted",
-        "_last_id",
+        "_has_peer_settings",
+        "_header_block",
+        "_initial_window",
+        "_last_peer_id",
         "_limits",
+        "_next_frame_size",
         "_next_id",
-        "_pieces",
-        "_preface",
-        "_replies",
-        "_size",
+        "_partial",
+        "_partial_size",
         "_table_update",
-        "_taken",
         "_transport",
-        "_waiting",
-        "_wanted",
+        "_unread_replies",
+        "_unreported",
+        "_window_waiters",
         "closed",
         "frame_size",
         "frames_in",
-        "going",
+        "going_away",
         "paused",
         "reason",
+        "send_window",
         "streams",
-        "window",
     )
 
     def __init__(
@@ -117,8 +116,8 @@ class Http2Connection:
         accept: Callable[["Http2Connection", Http2Stream, Headers], None] | None = None,
     ) -> None:
         self.streams: dict[int, Http2Stream] = {}
-        self.window, self.frame_size = DEFAULT_WINDOW, DEFAULT_FRAME_BYTES
-        self.paused = self.closed = self.going = False
+        self.send_window, self.frame_size = DEFAULT_WINDOW, DEFAULT_FRAME_BYTES
+        self.paused = self.closed = self.going_away = False
         self.reason = ""
         self.frames_in = 0
         self._transport, self._clock = transport, clock
@@ -126,18 +125,18 @@ class Http2Connection:
         self._accept = accept
         self._decoder: hpack.Decoder | None = None
         self._table_update = b""
-        self._first_window = DEFAULT_WINDOW
-        self._next_id, self._last_id = 1, 0
-        self._taken = 0
-        self._preface = PREFACE if accept else b""
-        self._greeted = False
-        self._wanted = HEAD_SIZE
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._block: tuple[int, int, bytearray] | None = None
-        self._waiting: dict[int, Http2Stream] = {}
-        self._allowance = TokenBucket(_ALLOWANCE, clock.monotonic())
-        self._replies = 0
+        self._initial_window = DEFAULT_WINDOW
+        self._next_id, self._last_peer_id = 1, 0
+        self._unreported = 0
+        self._awaited_preface = PREFACE if accept else b""
+        self._has_peer_settings = False
+        self._next_frame_size = HEAD_SIZE
+        self._partial: list[bytes] = []
+        self._partial_size = 0
+        self._header_block: tuple[int, int, bytearray] | None = None
+        self._window_waiters: dict[int, Http2Stream] = {}
+        self._frame_bucket = TokenBucket(_FRAME_RATE, clock.monotonic())
+        self._unread_replies = 0
 
     # Called by the owner
 
@@ -153,23 +152,23 @@ class Http2Connection:
             values[Setting.MAX_CONCURRENT_STREAMS] = limits.streams
         else:
             values[Setting.ENABLE_PUSH] = 0
-        first = b"" if self._accept else PREFACE
-        wide = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW)
-        self.write(first + frames.settings(values) + wide)
+        preface = b"" if self._accept else PREFACE
+        window_update = frames.window_update(0, MAX_WINDOW - DEFAULT_WINDOW)
+        self.write(preface + frames.settings(values) + window_update)
 
     def receive(self, data: bytes) -> None:
         """Processes received bytes. A protocol violation ends the connection."""
         if self.closed:
             return
-        if self._pieces:
-            self._pieces.append(data)
-            self._size += len(data)
-            if self._size < self._wanted:
+        if self._partial:
+            self._partial.append(data)
+            self._partial_size += len(data)
+            if self._partial_size < self._next_frame_size:
                 return
-            data = b"".join(self._pieces)
-            self._pieces.clear()
+            data = b"".join(self._partial)
+            self._partial.clear()
         try:
-            rest = self._frames(self._after_preface(data))
+            rest = self._process_frames(self._strip_preface(data))
         except Http2ProtocolError as breach:
             self.fail(breach.code, str(breach))
         except hpack.HPACKError:
@@ -177,46 +176,46 @@ class Http2Connection:
             self.fail(ErrorCode.COMPRESSION_ERROR, "malformed headers")
         else:
             if rest:
-                self._pieces.append(rest)
-                self._size = len(rest)
+                self._partial.append(rest)
+                self._partial_size = len(rest)
 
     def pause(self) -> None:
-        """Notes that the transport is full."""
+        """Marks the transport as full."""
         self.paused = True
 
     def resume(self) -> None:
-        """Notes that the transport is writable again, and resumes the streams."""
+        """Marks the transport as writable again, and resumes the streams."""
         self.paused = False
-        self._replies = 0
+        self._unread_replies = 0
         streams = list(self.streams.values())
-        # The first stream may take all the room: choose another one each time.
+        # The first stream may fill the transport: choose another one each time.
         random.shuffle(streams)
         for stream in streams:
-            if not stream.blocked and not stream.over:
-                stream.receiver.on_room()
+            if not stream.blocked and not stream.closed:
+                stream.receiver.on_writable()
 
     def lost(self, reason: str) -> None:
         """Ends every stream after the loss of the transport."""
         self.closed = True
         self.reason = self.reason or reason
-        self._drop(tuple(self.streams.values()), ErrorCode.CONNECT_ERROR)
+        self._close_streams(tuple(self.streams.values()), ErrorCode.CONNECT_ERROR)
 
     # Called by the layer above
 
     @property
     def usable(self) -> bool:
         """True if new streams may be opened."""
-        return not (self.closed or self.going) and self._next_id < ID_MASK
+        return not (self.closed or self.going_away) and self._next_id < ID_MASK
 
     def open(self, headers: Headers) -> Http2Stream:
         """Opens a stream; the caller sets its receiver at once. Requires `usable`."""
-        stream = Http2Stream(self, self._next_id, self._limits.window, self._first_window)
+        stream = Http2Stream(self, self._next_id, self._limits.window, self._initial_window)
         self._next_id += 2
         self.streams[stream.id] = stream
         self.write_headers(stream.id, headers, end=False)
         return stream
 
-    def trust(self, frame_size: int) -> None:
+    def raise_frame_limit(self, frame_size: int) -> None:
         """Raises the frame size limit after the peer has authenticated."""
         if frame_size > self._frame_limit and not self.closed:
             self._frame_limit = frame_size
@@ -228,16 +227,16 @@ class Http2Connection:
 
     def go_away(self, text: str) -> None:
         """Refuses new streams and closes the connection after the last open one."""
-        if not self.closed and not self.going:
-            self.going = True
-            self.write(frames.goaway(self._last_id, ErrorCode.NO_ERROR, text))
+        if not self.closed and not self.going_away:
+            self.going_away = True
+            self.write(frames.goaway(self._last_peer_id, ErrorCode.NO_ERROR, text))
             self._close_if_done()
 
     def fail(self, code: ErrorCode, text: str) -> None:
         """Closes the connection with an error code and a reason."""
         if self.closed:
             return
-        self.write(frames.goaway(self._last_id, code, text))
+        self.write(frames.goaway(self._last_peer_id, code, text))
         self.reason = text
         self._transport.close()
         self.lost(text)
@@ -260,92 +259,90 @@ class Http2Connection:
         self.write(frames.frame(kind, flags | END_HEADERS, stream_id, block))
 
     def wait_for_window(self, stream: Http2Stream) -> None:
-        self._waiting[stream.id] = stream
+        self._window_waiters[stream.id] = stream
 
-    def forget(self, stream: Http2Stream) -> None:
+    def remove_stream(self, stream: Http2Stream) -> None:
         self.streams.pop(stream.id, None)
-        self._waiting.pop(stream.id, None)
-        if self.going:
+        self._window_waiters.pop(stream.id, None)
+        if self.going_away:
             self._close_if_done()
 
     # Frames
 
-    def _after_preface(self, data: bytes) -> bytes:
-        if not self._preface:
+    def _strip_preface(self, data: bytes) -> bytes:
+        if not self._awaited_preface:
             return data
-        size = min(len(self._preface), len(data))
-        if data[:size] != self._preface[:size]:
+        size = min(len(self._awaited_preface), len(data))
+        if data[:size] != self._awaited_preface[:size]:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "this port accepts only HTTP/2")
-        self._preface = self._preface[size:]
+        self._awaited_preface = self._awaited_preface[size:]
         return data[size:]
 
-    def _frames(self, data: bytes) -> bytes:
+    def _process_frames(self, data: bytes) -> bytes:
         """Processes all complete frames and returns the remaining bytes."""
-        at, size = 0, len(data)
-        while size - at >= HEAD_SIZE:
-            length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+        offset, size = 0, len(data)
+        while size - offset >= HEAD_SIZE:
+            length = data[offset] << 16 | data[offset + 1] << 8 | data[offset + 2]
             if length > self._frame_limit:
-                raise _too_large(data, at, length)
-            stop = at + HEAD_SIZE + length
+                raise _too_large(data, offset, length)
+            stop = offset + HEAD_SIZE + length
             if stop > size:
-                self._wanted = stop - at
-                return data[at:]
-            kind, flags = data[at + 3], data[at + 4]
-            stream_id = int.from_bytes(data[at + 5 : at + 9], "big") & ID_MASK
-            if kind == DATA and self._block is None and self._greeted:
-                self._on_data(data, at + HEAD_SIZE, stop, flags, stream_id)
+                self._next_frame_size = stop - offset
+                return data[offset:]
+            kind, flags = data[offset + 3], data[offset + 4]
+            stream_id = int.from_bytes(data[offset + 5 : offset + 9], "big") & ID_MASK
+            if kind == DATA and self._header_block is None and self._has_peer_settings:
+                self._on_data(data, offset + HEAD_SIZE, stop, flags, stream_id)
             else:
-                self._on_control(kind, flags, stream_id, data[at + HEAD_SIZE : stop])
+                self._on_control(kind, flags, stream_id, data[offset + HEAD_SIZE : stop])
             self.frames_in += 1
-            at = stop
+            offset = stop
             if self.closed:
                 return b""
-        self._wanted = HEAD_SIZE
-        return data[at:]
+        self._next_frame_size = HEAD_SIZE
+        return data[offset:]
 
     def _on_data(self, data: bytes, start: int, stop: int, flags: int, stream_id: int) -> None:
-        flow = stop - start
-        self._taken += flow
-        if self._taken > _TOP_UP:
-            self.write(frames.window_update(0, self._taken))
-            self._taken = 0
-        if flow < HEAD_SIZE:
+        flow_size = stop - start
+        self._unreported += flow_size
+        if self._unreported > _WINDOW_UPDATE_BYTES:
+            self.write(frames.window_update(0, self._unreported))
+            self._unreported = 0
+        if flow_size < HEAD_SIZE:
             self._spend(1)
         stream = self.streams.get(stream_id)
         if stream is None:
-            self._must_be_past(stream_id)
+            self._check_was_open(stream_id)
             return
         if stream.peer_ended:
             self._reset(stream, ErrorCode.STREAM_CLOSED, "data after the end of the stream")
             return
         if flags & PADDED:
             start, stop = _without_padding(data, start, stop)
-        stream.on_data(data, start, stop, flow)
-        if flags & END_STREAM and not stream.over:
+        stream.on_data(data, start, stop, flow_size)
+        if flags & END_STREAM and not stream.closed:
             stream.on_peer_end()
             stream.receiver.on_end()
 
     def _on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
-        self._spend(_COSTS.get(kind, _COST))
-        if not self._greeted and kind != SETTINGS:
+        self._spend(_FRAME_COSTS.get(kind, _FRAME_COST))
+        if not self._has_peer_settings and kind != SETTINGS:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-        if self._block is not None and kind != CONTINUATION:
+        if self._header_block is not None and kind != CONTINUATION:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "a header block was not finished")
         control = self._CONTROLS.get(kind)
         if control is not None:
             control(self, flags, stream_id, payload)
         elif kind == DATA:
+            # Other kinds are ignored, also the deprecated PRIORITY (RFC 9113, 4.1 and 5.3).
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "unexpected data")
 
     def _spend(self, cost: int) -> None:
-        """Limits frames without payload."""
-        if self._allowance.take(self._clock.monotonic(), cost):
+        """Limits frames that carry no payload of calls."""
+        if self._frame_bucket.take(self._clock.monotonic(), cost):
             raise Http2ProtocolError(ErrorCode.ENHANCE_YOUR_CALM, "too many frames without payload")
 
-    def _on_nothing(self, flags: int, stream_id: int, payload: bytes) -> None:
-        """Ignores PRIORITY, which is deprecated (RFC 9113, 5.3)."""
-
-    def _on_push(self, flags: int, stream_id: int, payload: bytes) -> None:
+    def _on_push_promise(self, flags: int, stream_id: int, payload: bytes) -> None:
         raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE is disabled")
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -356,32 +353,32 @@ class Http2Connection:
             start += 5
         if start > stop or not stream_id:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "malformed HEADERS frame")
-        self._gather(stream_id, flags, bytearray(payload[start:stop]))
-        if flags & END_HEADERS:
-            self._on_block()
+        block = bytearray(payload[start:stop])
+        self._add_to_header_block(stream_id, flags, block, is_complete=bool(flags & END_HEADERS))
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if self._block is None or self._block[0] != stream_id:
+        if self._header_block is None or self._header_block[0] != stream_id:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
-        _, first_flags, block = self._block
-        self._gather(stream_id, first_flags, block + payload)
-        if flags & END_HEADERS:
-            self._on_block()
+        _, first_flags, block = self._header_block
+        block += payload
+        is_complete = bool(flags & END_HEADERS)
+        self._add_to_header_block(stream_id, first_flags, block, is_complete=is_complete)
 
-    def _gather(self, stream_id: int, flags: int, block: bytearray) -> None:
+    def _add_to_header_block(
+        self, stream_id: int, flags: int, block: bytearray, *, is_complete: bool
+    ) -> None:
+        """Keeps the received part of a header block until it is complete."""
         if len(block) > MAX_HEADER_BYTES:
             raise Http2ProtocolError(
                 ErrorCode.ENHANCE_YOUR_CALM, f"more than {MAX_HEADER_BYTES} bytes of headers"
             )
-        self._block = (stream_id, flags, block)
+        self._header_block = None if is_complete else (stream_id, flags, block)
+        if is_complete:
+            self._on_header_block(stream_id, flags, block)
 
-    def _on_block(self) -> None:
-        if self._block is None:
-            return
-        stream_id, flags, block = self._block
-        self._block = None
-        self._spend(len(block) >> _COSTLY_HEADERS)
-        if _resizes_on_and_on(block):
+    def _on_header_block(self, stream_id: int, flags: int, block: bytearray) -> None:
+        self._spend(len(block) >> _HEADER_COST_SHIFT)
+        if _has_too_many_resizes(block):
             raise Http2ProtocolError(
                 ErrorCode.COMPRESSION_ERROR, "too many header table size updates"
             )
@@ -390,7 +387,7 @@ class Http2Connection:
         stream = self.streams.get(stream_id)
         end = bool(flags & END_STREAM)
         if stream is None:
-            self._on_new(stream_id, headers, end=end)
+            self._on_new_stream(stream_id, headers, end=end)
         elif stream.peer_ended:
             self._reset(stream, ErrorCode.STREAM_CLOSED, "headers after the end of the stream")
         else:
@@ -407,21 +404,21 @@ class Http2Connection:
         self._decoder = decoder if is_used else None
         return headers
 
-    def _on_new(self, stream_id: int, headers: Headers, *, end: bool) -> None:
-        if self._accept is None or stream_id <= self._last_id:
-            self._must_be_past(stream_id)
+    def _on_new_stream(self, stream_id: int, headers: Headers, *, end: bool) -> None:
+        if self._accept is None or stream_id <= self._last_peer_id:
+            self._check_was_open(stream_id)
             return
         if not stream_id % 2:
             raise Http2ProtocolError(
                 ErrorCode.PROTOCOL_ERROR, f"a client opened stream {stream_id}"
             )
-        if self.going or len(self.streams) >= self._limits.streams:
-            self._last_id = stream_id
+        if self.going_away or len(self.streams) >= self._limits.streams:
+            self._last_peer_id = stream_id
             self._reply(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
             return
-        self._last_id = stream_id
+        self._last_peer_id = stream_id
         self._count_reply()
-        stream = Http2Stream(self, stream_id, self._limits.window, self._first_window)
+        stream = Http2Stream(self, stream_id, self._limits.window, self._initial_window)
         self.streams[stream_id] = stream
         stream.peer_ended = end
         self._accept(self, stream, headers)
@@ -430,28 +427,28 @@ class Http2Connection:
         code = frames.read_u32(payload, "RST_STREAM")
         stream = self.streams.get(stream_id)
         if stream is None:
-            self._must_be_past(stream_id)
+            self._check_was_open(stream_id)
             return
-        stream.leave()
+        stream.close()
         stream.receiver.on_reset(code, f"the peer reset the stream: {frames.error_name(code)}")
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or (flags & ACK and not self._greeted):
+        if stream_id or (flags & ACK and not self._has_peer_settings):
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "malformed SETTINGS frame")
         if flags & ACK and payload:
             raise Http2ProtocolError(
                 ErrorCode.FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload"
             )
-        self._greeted = True
+        self._has_peer_settings = True
         if flags & ACK:
             return
         for name, value in frames.read_settings(payload):
-            self._spend(_COST)
-            self._set(name, value)
+            self._spend(_FRAME_COST)
+            self._apply_setting(name, value)
         self._reply(frames.frame(SETTINGS, ACK, 0))
-        self._serve_waiting()
+        self._send_waiting()
 
-    def _set(self, name: int, value: int) -> None:
+    def _apply_setting(self, name: int, value: int) -> None:
         if name == Setting.MAX_FRAME_SIZE:
             self.frame_size = value
         elif name == Setting.HEADER_TABLE_SIZE:
@@ -460,9 +457,9 @@ class Http2Connection:
         elif name == Setting.ENABLE_PUSH and value and self._accept is None:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "the server enables push")
         elif name == Setting.INITIAL_WINDOW_SIZE:
-            grown, self._first_window = value - self._first_window, value
+            grown, self._initial_window = value - self._initial_window, value
             for stream in self.streams.values():
-                stream.grow(grown)
+                stream.grow_send_window(grown)
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:
@@ -476,13 +473,13 @@ class Http2Connection:
         if stream_id:
             raise Http2ProtocolError(ErrorCode.PROTOCOL_ERROR, "GOAWAY with a stream id")
         last, code, text = frames.read_goaway(payload)
-        self.going = True
+        self.going_away = True
         self.reason = (
             self.reason or text or f"the peer closes the connection: {frames.error_name(code)}"
         )
         if self._accept is None:
             unserved = [stream for stream in self.streams.values() if stream.id > last]
-            self._drop(unserved, ErrorCode.REFUSED_STREAM)
+            self._close_streams(unserved, ErrorCode.REFUSED_STREAM)
         self._close_if_done()
 
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -492,26 +489,25 @@ class Http2Connection:
                 ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE with a zero increment"
             )
         if not stream_id:
-            self.window += grown
-            if self.window > MAX_WINDOW:
+            self.send_window += grown
+            if self.send_window > MAX_WINDOW:
                 raise Http2ProtocolError(
                     ErrorCode.FLOW_CONTROL_ERROR, "the connection's window exceeds 2^31-1"
                 )
         elif (stream := self.streams.get(stream_id)) is not None:
-            stream.grow(grown)
+            stream.grow_send_window(grown)
         else:
-            self._must_be_past(stream_id)
-        if self._waiting:
-            self._serve_waiting()
+            self._check_was_open(stream_id)
+        if self._window_waiters:
+            self._send_waiting()
 
     # Functions: bound methods would be a cycle, which keeps the memory of an ended connection.
     _CONTROLS: ClassVar[Mapping[int, Callable[["Http2Connection", int, int, bytes], None]]] = {
         HEADERS: _on_headers,
         CONTINUATION: _on_continuation,
-        PRIORITY: _on_nothing,
         RST_STREAM: _on_rst_stream,
         SETTINGS: _on_settings,
-        PUSH_PROMISE: _on_push,
+        PUSH_PROMISE: _on_push_promise,
         PING: _on_ping,
         GOAWAY: _on_goaway,
         WINDOW_UPDATE: _on_window_update,
@@ -525,36 +521,40 @@ class Http2Connection:
 
     def _count_reply(self) -> None:
         """Limits replies to a peer that does not read them; they would fill the memory."""
-        self._replies += self.paused
-        if self._replies > _MAX_UNREAD_REPLIES:
+        self._unread_replies += self.paused
+        if self._unread_replies > _MAX_UNREAD_REPLIES:
             raise Http2ProtocolError(
                 ErrorCode.ENHANCE_YOUR_CALM, "too many requests, and the peer reads no answer"
             )
 
-    def _serve_waiting(self) -> None:
-        """Sends frames of waiting streams in turn, until none waits or the windows are full."""
-        going: Iterable[Http2Stream] = tuple(self._waiting.values())
-        while going:
-            going = [stream for stream in going if stream.waiting and stream.turn()]
-        for stream in tuple(self._waiting.values()):
-            if not stream.waiting:
-                self._waiting.pop(stream.id, None)
-                if not stream.over and not stream.blocked:
-                    stream.receiver.on_room()
+    def _send_waiting(self) -> None:
+        """Sends one frame of each waiting stream in turn, until the windows are full."""
+        sending: Iterable[Http2Stream] = tuple(self._window_waiters.values())
+        while sending:
+            sending = [
+                stream
+                for stream in sending
+                if stream.has_queued_data and stream.send_queued_frame()
+            ]
+        for stream in tuple(self._window_waiters.values()):
+            if not stream.has_queued_data:
+                self._window_waiters.pop(stream.id, None)
+                if not stream.closed and not stream.blocked:
+                    stream.receiver.on_writable()
 
-    def _must_be_past(self, stream_id: int) -> None:
-        """Allows a frame for a closed stream. Raises Breach if the stream was never opened."""
-        past = self._next_id - 1 if self._accept is None else self._last_id
-        if not stream_id % 2 or stream_id > past:
+    def _check_was_open(self, stream_id: int) -> None:
+        """Refuses a frame of a stream that was never opened; closed streams may still get some."""
+        last_id = self._next_id - 1 if self._accept is None else self._last_peer_id
+        if not stream_id % 2 or stream_id > last_id:
             raise Http2ProtocolError(
                 ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} was never opened"
             )
 
-    def _drop(self, streams: Iterable[Http2Stream], code: ErrorCode) -> None:
-        """Resets streams; their receivers may end other streams in turn."""
+    def _close_streams(self, streams: Iterable[Http2Stream], code: ErrorCode) -> None:
+        """Closes streams without a frame; their receivers may end other streams in turn."""
         for stream in streams:
-            if not stream.over:
-                stream.leave()
+            if not stream.closed:
+                stream.close()
                 stream.receiver.on_reset(code, self.reason)
 
     def _reset(self, stream: Http2Stream, code: ErrorCode, reason: str) -> None:
@@ -567,23 +567,23 @@ class Http2Connection:
             self._transport.close()
 
 
-def _too_large(data: bytes, at: int, length: int) -> Http2ProtocolError:
-    if data.startswith(b"HTTP/1.", at):
+def _too_large(data: bytes, offset: int, length: int) -> Http2ProtocolError:
+    if data.startswith(b"HTTP/1.", offset):
         return Http2ProtocolError(ErrorCode.HTTP_1_1_REQUIRED, "the peer speaks only HTTP/1")
     return Http2ProtocolError(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
 
 
-def _resizes_on_and_on(block: bytearray) -> bool:
+def _has_too_many_resizes(block: bytearray) -> bool:
     """Detects more than the two table size updates that a block may have (RFC 7541, 4.2)."""
-    at = 0
+    offset = 0
     for _ in range(3):
-        if at >= len(block) or block[at] >> 5 != 1:
+        if offset >= len(block) or block[offset] >> 5 != 1:
             return False
-        at += 1
-        if block[at - 1] & 0x1F == 0x1F:
-            while at < len(block) and block[at] & 0x80:
-                at += 1
-            at += 1
+        offset += 1
+        if block[offset - 1] & 0x1F == 0x1F:
+            while offset < len(block) and block[offset] & 0x80:
+                offset += 1
+            offset += 1
     return True
 
 

@@ -95,7 +95,7 @@ def goaway(last: int, code: ErrorCode, text: str) -> bytes:
 
 
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
-    """Decodes a SETTINGS payload in order. Raises Breach if it is malformed."""
+    """Decodes a SETTINGS payload in order. Raises Http2ProtocolError if it is malformed."""
     if len(payload) % _SETTING.size:
         raise Http2ProtocolError(ErrorCode.FRAME_SIZE_ERROR, "incomplete setting")
     if len(payload) > _MAX_SETTINGS * _SETTING.size:
@@ -118,7 +118,7 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
 
 
 def read_u32(payload: bytes, what: str) -> int:
-    """Decodes a payload of four bytes. Raises Breach for any other length."""
+    """Decodes a payload of four bytes. Raises Http2ProtocolError for any other length."""
     if len(payload) != _U32.size:
         raise Http2ProtocolError(ErrorCode.FRAME_SIZE_ERROR, f"{what} of {len(payload)} bytes")
     return _U32.unpack(payload)[0]

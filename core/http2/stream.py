@@ -38,13 +38,13 @@ class StreamReceiver(Protocol):
         """The peer has reset the stream, or the connection is lost."""
         ...
 
-    def on_room(self) -> None:
+    def on_writable(self) -> None:
         """The stream is no longer blocked."""
         ...
 
 
-class _Nobody:
-    """Ignores the rest of a stream."""
+class _DiscardingReceiver:
+    """Discards all events of a stream."""
 
     def on_headers(self, headers: Headers, *, end: bool) -> None:
         pass
@@ -58,55 +58,55 @@ class _Nobody:
     def on_reset(self, code: int, reason: str) -> None:
         pass
 
-    def on_room(self) -> None:
+    def on_writable(self) -> None:
         pass
 
 
-NOBODY: StreamReceiver = _Nobody()
+DISCARDING_RECEIVER: StreamReceiver = _DiscardingReceiver()
 """Receiver of a stream whose reader has gone."""
 
 
 class Http2StreamCarrier(Protocol):
     """The connection, as a stream uses it."""
 
-    window: int
+    send_window: int
     frame_size: int
     paused: bool
 
     def write(self, data: bytes) -> None: ...
     def wait_for_window(self, stream: "Http2Stream") -> None: ...
     def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None: ...
-    def forget(self, stream: "Http2Stream") -> None: ...
-    def trust(self, frame_size: int) -> None: ...
+    def remove_stream(self, stream: "Http2Stream") -> None: ...
+    def raise_frame_limit(self, frame_size: int) -> None: ...
 
 
 class Http2Stream:
-    """A stream that may initially receive `granted` bytes and send `window` bytes."""
+    """A stream that may initially receive `receive_window` bytes and send `send_window` bytes."""
 
     __slots__ = (
         "_carrier",
-        "_granted",
-        "_left",
         "_queue",
-        "_taken",
         "_trailers",
+        "_unreported",
+        "_window_left",
+        "_window_size",
+        "closed",
         "id",
         "local_ended",
-        "over",
         "peer_ended",
         "receiver",
-        "window",
+        "send_window",
     )
 
     def __init__(
-        self, carrier: Http2StreamCarrier, stream_id: int, granted: int, window: int
+        self, carrier: Http2StreamCarrier, stream_id: int, receive_window: int, send_window: int
     ) -> None:
-        self.id, self.window = stream_id, window
+        self.id, self.send_window = stream_id, send_window
         self.receiver: StreamReceiver
-        self.local_ended = self.peer_ended = self.over = False
+        self.local_ended = self.peer_ended = self.closed = False
         self._carrier = carrier
-        self._granted = self._left = granted
-        self._taken = 0
+        self._window_size = self._window_left = receive_window
+        self._unreported = 0
         self._queue: list[memoryview] = []
         self._trailers: Headers | None = None
 
@@ -119,17 +119,19 @@ class Http2Stream:
 
     def send_headers(self, headers: Headers) -> None:
         """Sends the headers of this side."""
-        if not self.over:
+        if not self.closed:
             self._carrier.write_headers(self.id, headers, end=False)
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
         """Sends a part of the body, of `size` bytes; queues what exceeds the windows."""
-        if self.over or self.local_ended or not size:
+        if self.closed or self.local_ended or not size:
             return
         carrier = self._carrier
-        if not self._queue and size <= min(self.window, carrier.window, carrier.frame_size):
-            self.window -= size
-            carrier.window -= size
+        if not self._queue and size <= min(
+            self.send_window, carrier.send_window, carrier.frame_size
+        ):
+            self.send_window -= size
+            carrier.send_window -= size
             carrier.write(b"".join((head(size, DATA, 0, self.id), *pieces)))
             return
         self._queue.append(memoryview(b"".join(pieces)))
@@ -137,7 +139,7 @@ class Http2Stream:
 
     def end(self, trailers: Headers = ()) -> None:
         """Ends this side after the queued data, with these trailers."""
-        if self.over or self.local_ended:
+        if self.closed or self.local_ended:
             return
         self.local_ended = True
         self._trailers = trailers
@@ -146,91 +148,94 @@ class Http2Stream:
 
     def reset(self, code: ErrorCode = ErrorCode.CANCEL) -> None:
         """Resets the stream without a call to its receiver."""
-        if not self.over:
+        if not self.closed:
             self._carrier.write(rst_stream(self.id, code))
-            self.leave()
+            self.close()
 
-    def turn(self) -> bool:
+    def send_queued_frame(self) -> bool:
         """Sends one queued frame; returns False if the windows have no room."""
-        carrier, waiting = self._carrier, self._queue[0]
-        size = min(len(waiting), carrier.frame_size, self.window, carrier.window)
+        carrier, first = self._carrier, self._queue[0]
+        size = min(len(first), carrier.frame_size, self.send_window, carrier.send_window)
         if size <= 0:
             return False
-        self.window -= size
-        carrier.window -= size
-        carrier.write(head(size, DATA, 0, self.id) + waiting[:size])
-        if size == len(waiting):
+        self.send_window -= size
+        carrier.send_window -= size
+        carrier.write(head(size, DATA, 0, self.id) + first[:size])
+        if size == len(first):
             self._queue.pop(0)
         else:
-            self._queue[0] = waiting[size:]
+            self._queue[0] = first[size:]
         if not self._queue and self.local_ended:
             self._write_end()
         return True
 
-    def grow(self, grown: int) -> None:
-        """Widens the send window. Raises Breach beyond the largest window."""
-        self.window += grown
-        if self.window > MAX_WINDOW:
+    def grow_send_window(self, grown: int) -> None:
+        """Widens the send window. Raises Http2ProtocolError beyond the largest window."""
+        self.send_window += grown
+        if self.send_window > MAX_WINDOW:
             raise Http2ProtocolError(
                 ErrorCode.FLOW_CONTROL_ERROR, "the stream's window exceeds 2^31-1"
             )
 
     @property
-    def waiting(self) -> bool:
+    def has_queued_data(self) -> bool:
         """True if queued data waits for a window."""
         return bool(self._queue)
 
     # Receiving
 
-    def on_data(self, data: bytes, start: int, stop: int, flow: int) -> None:
-        """Takes a DATA frame; `flow` includes its padding. Raises Breach beyond the window."""
-        self._left -= flow
-        if self._left < 0:
+    def on_data(self, data: bytes, start: int, stop: int, flow_size: int) -> None:
+        """Takes a DATA frame; `flow_size` includes its padding.
+
+        Raises Http2ProtocolError beyond the window.
+        """
+        self._window_left -= flow_size
+        if self._window_left < 0:
             raise Http2ProtocolError(
                 ErrorCode.FLOW_CONTROL_ERROR, f"stream {self.id} exceeded its window"
             )
-        if flow > stop - start:
-            self.consume(flow - (stop - start))
+        if flow_size > stop - start:
+            self.consume(flow_size - (stop - start))
         if stop > start:
             self.receiver.on_data(data, start, stop)
 
     def consume(self, size: int) -> None:
         """Reports `size` processed bytes and grants the peer as many again."""
-        self._taken += size
-        if self._taken >= self._granted >> 1 and not self.peer_ended and not self.over:
-            self._left += self._taken
-            self._carrier.write(window_update(self.id, self._taken))
-            self._taken = 0
+        self._unreported += size
+        if self._unreported >= self._window_size >> 1 and not self.peer_ended and not self.closed:
+            self._window_left += self._unreported
+            self._carrier.write(window_update(self.id, self._unreported))
+            self._unreported = 0
 
-    def widen(self, granted: int) -> None:
+    def widen_receive_window(self, granted: int) -> None:
         """Widens the receive window to `granted` bytes."""
-        grown = granted - self._granted
-        if grown > 0 and not self.peer_ended and not self.over:
-            self._granted = granted
-            self._left += grown
+        grown = granted - self._window_size
+        if grown > 0 and not self.peer_ended and not self.closed:
+            self._window_size = granted
+            self._window_left += grown
             self._carrier.write(window_update(self.id, grown))
 
-    def trust(self, frame_size: int) -> None:
+    def raise_frame_limit(self, frame_size: int) -> None:
         """Raises the frame size limit after the peer has authenticated."""
-        self._carrier.trust(frame_size)
+        self._carrier.raise_frame_limit(frame_size)
 
     def on_peer_end(self) -> None:
         """Records the end of the peer's side. When both sides have ended, the stream is closed."""
         self.peer_ended = True
         if self.local_ended and not self._queue:
-            self.leave()
+            self.close()
 
-    def leave(self) -> None:
-        """Ends the stream."""
-        if not self.over:
-            self.over = True
+    def close(self) -> None:
+        """Closes the stream without a frame."""
+        if not self.closed:
+            self.closed = True
             self._queue.clear()
-            self._carrier.forget(self)
+            self._carrier.remove_stream(self)
 
     # Internal
 
     def _pump(self) -> None:
-        while self._queue and self.turn():
+        while self._queue and self.send_queued_frame():
             pass
         if self._queue:
             self._carrier.wait_for_window(self)
@@ -241,4 +246,4 @@ class Http2Stream:
         else:
             self._carrier.write(head(0, DATA, END_STREAM, self.id))
         if self.peer_ended:
-            self.leave()
+            self.close()

@@ -36,7 +36,7 @@ class PushLink(BaseLink):
             except Exception as fault:
                 self._fail(fault)
 
-    def on_room(self) -> None:
+    def on_writable(self) -> None:
         if self._mux is not None:
             try:
                 self._mux.on_drain()

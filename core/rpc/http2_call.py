@@ -7,7 +7,7 @@ from typing import Protocol
 from urllib.parse import quote, unquote
 
 from core.http2.frames import ErrorCode
-from core.http2.stream import NOBODY, Buffer, Headers, Http2Stream
+from core.http2.stream import DISCARDING_RECEIVER, Buffer, Headers, Http2Stream
 from core.rpc.calls import CallFailed, CallStatus
 from core.runtime.flag import Flag
 
@@ -46,7 +46,7 @@ class MessageSink(Protocol):
 
     def on_message(self, message: bytes) -> None: ...
 
-    def on_room(self) -> None:
+    def on_writable(self) -> None:
         """The call can send again."""
         ...
 
@@ -108,12 +108,12 @@ class Http2Call(ABC):
 
     async def write(self, message: bytes) -> None:
         stream = self._stream
-        while self._failure is None and not stream.over and stream.blocked:
+        while self._failure is None and not stream.closed and stream.blocked:
             self._writable.clear()
             await self._writable.wait()
         if self._failure is not None:
             raise self._failure
-        if stream.over:
+        if stream.closed:
             raise CallFailed(CallStatus.CANCELLED, "the call has ended")
         self.send((message,), len(message))
 
@@ -128,7 +128,7 @@ class Http2Call(ABC):
     def release(self) -> None:
         """Drops what refers to the call after its end, so that its memory is free at once."""
         self._sink = None
-        self._stream.receiver = NOBODY
+        self._stream.receiver = DISCARDING_RECEIVER
         if self._failure is not None:
             # The frames of its traceback refer to the call.
             self._failure.__traceback__ = None
@@ -147,7 +147,7 @@ class Http2Call(ABC):
     def set_sink(self, sink: MessageSink) -> None:
         """Passes all messages to `sink` from now on, beginning with the unread ones."""
         self._sink = sink
-        self._stream.widen(SINK_WINDOW)
+        self._stream.widen_receive_window(SINK_WINDOW)
         while self._messages and self._failure is None:
             sink.on_message(self._messages.pop(0))
         self._stream.consume(self._unacknowledged)
@@ -182,10 +182,10 @@ class Http2Call(ABC):
     def on_reset(self, code: int, reason: str) -> None:
         self._finish(CallFailed(_STATUS_OF_RESET.get(code, CallStatus.INTERNAL), reason))
 
-    def on_room(self) -> None:
+    def on_writable(self) -> None:
         self._writable.set()
         if self._sink is not None:
-            self._sink.on_room()
+            self._sink.on_writable()
 
     # Internal
 
@@ -324,8 +324,8 @@ class ServerCall(Http2Call):
             self._on_first_response()
             self._on_first_response = None
             self._stream.send_headers(_RESPONSE_HEADERS)
-            self._stream.trust(TRUSTED_FRAME)
-            self._stream.widen(READ_WINDOW)
+            self._stream.raise_frame_limit(TRUSTED_FRAME)
+            self._stream.widen_receive_window(READ_WINDOW)
         super().send(pieces, size)
 
     def refuse(self, http_status: str) -> None:
@@ -340,7 +340,7 @@ class ServerCall(Http2Call):
         if text:
             trailers.append(("grpc-message", quote(text[:_MAX_STATUS_TEXT], safe=_PRINTABLE)))
         self._stream.end(trailers)
-        if not self._stream.waiting:
+        if not self._stream.has_queued_data:
             self._stream.reset(ErrorCode.NO_ERROR)
         self._finish(CallFailed(CallStatus.CANCELLED, "the call has ended"))
 

@@ -77,11 +77,11 @@ class StreamReader:
 
     def on_reset(self, code: int, reason: str) -> None:
         assert self.reset is None, "cut off twice"
-        assert self.stream.over
+        assert self.stream.closed
         self.reset = code, reason
 
-    def on_room(self) -> None:
-        assert self.reset is None and not self.stream.blocked and not self.stream.over
+    def on_writable(self) -> None:
+        assert self.reset is None and not self.stream.blocked and not self.stream.closed
         self.rooms += 1
 
     def take(self) -> None:

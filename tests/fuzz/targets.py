@@ -136,10 +136,10 @@ def _look_at_http2(end: Http2End) -> None:
     connection = end.connection
     assert len(connection.streams) <= STREAMS
     assert all(reader.owed <= DEFAULT_WINDOW for reader in end.readers.values())
-    assert all(stream.window <= MAX_WINDOW for stream in connection.streams.values())
-    assert all(reader.stream.over for reader in end.readers.values() if reader.reset)
-    assert connection._block is None or len(connection._block[2]) <= MAX_HEADER_BYTES
-    assert sum(map(len, connection._pieces)) < DEFAULT_FRAME_BYTES + HEAD_SIZE
+    assert all(stream.send_window <= MAX_WINDOW for stream in connection.streams.values())
+    assert all(reader.stream.closed for reader in end.readers.values() if reader.reset)
+    assert connection._header_block is None or len(connection._header_block[2]) <= MAX_HEADER_BYTES
+    assert sum(map(len, connection._partial)) < DEFAULT_FRAME_BYTES + HEAD_SIZE
     if connection.closed:
         assert end.transport.closed and not connection.streams
 

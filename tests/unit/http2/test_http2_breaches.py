@@ -317,11 +317,11 @@ def test_the_table_of_headers_moves_with_headers_that_nobody_waits_for() -> None
 def test_larger_frames_are_taken_of_whom_we_trust(size: int) -> None:
     end = greeted()
     end.connection.receive(OPEN)
-    end.connection.trust(40_000)
+    end.connection.raise_frame_limit(40_000)
     assert setting(Setting.MAX_FRAME_SIZE, 40_000) in end.transport.sent
     end.connection.receive(frame(DATA, 0, 1, bytes(size)))
     assert len(end.readers[1].body) == size
-    end.connection.trust(20_000)
+    end.connection.raise_frame_limit(20_000)
     end.connection.receive(frame(DATA, 0, 1, bytes(40_001)))
     assert last_code(end) == S
 
@@ -408,9 +408,9 @@ def test_memory_held_for_a_peer_is_bounded() -> None:
     connection = end.connection
     assert not connection.closed
     body = sum(len(reader.body) for reader in end.readers.values())
-    block = connection._block
+    block = connection._header_block
     assert block is not None
-    kept = body + len(block[2]) + sum(map(len, connection._pieces))
+    kept = body + len(block[2]) + sum(map(len, connection._partial))
     assert kept <= limits.streams * limits.window + MAX_HEADER_BYTES + DEFAULT_FRAME_BYTES + 9
     connection.receive(b"\0")
     assert last_code(end) == CALM

@@ -58,7 +58,7 @@ class Http2Machine(RuleBasedStateMachine):
     def _live(self, end: Http2End, stream_id: int) -> StreamReader | None:
         """The reader at this end of a stream that is not over there."""
         reader = end.readers.get(stream_id)
-        return None if reader is None or reader.stream.over else reader
+        return None if reader is None or reader.stream.closed else reader
 
     @rule(target=streams)
     def open(self) -> int:
@@ -111,7 +111,7 @@ class Http2Machine(RuleBasedStateMachine):
     def widen(self, stream_id: int, here: bool) -> None:
         reader = self._live(self.ends[here], stream_id)
         if reader is not None:
-            reader.stream.widen(400_000)
+            reader.stream.widen_receive_window(400_000)
 
     @rule(here=HERE, size=st.sampled_from([1, 9, 50, 3_000, 100_000]))
     def deliver(self, here: bool, size: int) -> None:
@@ -140,7 +140,7 @@ class Http2Machine(RuleBasedStateMachine):
 
     @rule(here=HERE)
     def trust(self, here: bool) -> None:
-        self.ends[here].connection.trust(50_000)
+        self.ends[here].connection.raise_frame_limit(50_000)
 
     @precondition(lambda self: self.lossy)
     @rule()
@@ -162,14 +162,14 @@ class Http2Machine(RuleBasedStateMachine):
         """No end has found fault with the other; what has come is what was sent."""
         for end in self.ends:
             connection = end.connection
-            parted = connection.going and not connection.streams
+            parted = connection.going_away and not connection.streams
             assert connection.closed == (self.gone or parted), connection.reason
             for stream_id, reader in end.readers.items():
                 sent = self.sent.get((self._other(end), stream_id), b"")
                 assert sent.startswith(reader.body)
                 if reader.ended:
                     assert reader.body == sent and (self._other(end), stream_id) in self.finished
-                assert reader.stream.over == (stream_id not in end.connection.streams)
+                assert reader.stream.closed == (stream_id not in end.connection.streams)
 
     def teardown(self) -> None:
         """Once all is delivered, read and ended, both have heard it all, and keep nothing."""
@@ -181,7 +181,7 @@ class Http2Machine(RuleBasedStateMachine):
             self._settle()
         self.nothing_is_broken()
         for end in self.ends:
-            assert not end.connection.streams and not end.connection._waiting
+            assert not end.connection.streams and not end.connection._window_waiters
             for stream_id, reader in end.readers.items():
                 assert reader.ended or reader.reset or stream_id in self.cut
 

@@ -123,7 +123,7 @@ async def test_a_call_that_has_ended_keeps_nothing_of_what_still_comes() -> None
     call = end.calls[1]
     await call.write(bytes(200_000))
     call.finish(CallStatus.OK)
-    assert call._stream.waiting
+    assert call._stream.has_queued_data
     end.transport.take()
     for _ in range(3):
         end.connection.receive(data(1, bytes(20_000)))
