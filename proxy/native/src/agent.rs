@@ -1,5 +1,6 @@
 //! The agent's end: requests of a data link, forwarded to the API server.
-//! Python checks each of them, or has admitted one with the same head before; the others it declines.
+//! Python checks each request, unless it has admitted one with the same head before. The control plane
+//! sends a declined request over the control link.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -29,19 +30,16 @@ use crate::raw::splice_server;
 use crate::runtime::locked;
 use crate::sockets::{Socket, read_piece, tune_link, tune_user};
 use crate::tcp::Tcp;
-use crate::windows::{LARGEST_UP, Windows};
+use crate::windows::{CONNECTION_WINDOW, MAX_UNREAD_OVERHEAD, MAX_WINDOW_UP, Windows};
 use crate::wire;
 
-const DIAL: Duration = Duration::from_secs(10);
-const IDLE_LIMIT: usize = 256;
-const ADMITTED_LIMIT: usize = 4096;
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_IDLE_CONNECTIONS: usize = 256;
+const MAX_ADMITTED: usize = 4096;
 const MAX_STREAMS: u32 = 8192;
-const PIECE: usize = 64 << 10;
+const MAX_SEND_BUFFER: usize = 64 << 10;
 /// Bytes of upgraded connections that may wait here for the API server.
-const MEMORY: usize = 32 << 20;
-/// See `link::carry`: the windows of the streams bound it, and frames that wait cost memory.
-const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-const UNREAD_OVERHEAD: usize = 16 << 20;
+const MAX_WAITING_BYTES: usize = 32 << 20;
 const UNAUTHORIZED: u16 = 401;
 
 /// Address and TLS of a server.
@@ -67,19 +65,19 @@ impl Server {
 struct Admitted {
     before: Bytes,
     after: Bytes,
-    until: Instant,
+    expires_at: Instant,
 }
 
 struct Credential {
     fields: Bytes,
-    until: Instant,
+    expires_at: Instant,
 }
 
 pub struct Agent {
     upstream: Server,
     admitted: Mutex<HashMap<Bytes, Arc<Admitted>>>,
     credential: Mutex<Option<Credential>>,
-    idle: Mutex<Vec<Box<dyn Socket>>>,
+    idle_connections: Mutex<Vec<Box<dyn Socket>>>,
     pub questions: Questions,
     budget: Arc<Budget>,
     /// Changes when all open requests must end.
@@ -92,9 +90,9 @@ impl Agent {
             upstream,
             admitted: Mutex::default(),
             credential: Mutex::default(),
-            idle: Mutex::default(),
+            idle_connections: Mutex::default(),
             questions: Questions::default(),
-            budget: Budget::new(MEMORY),
+            budget: Budget::new(MAX_WAITING_BYTES),
             cleared: watch::Sender::new(0),
         }
     }
@@ -102,27 +100,30 @@ impl Agent {
     /// Admits a request (packed without its audit ID) for `lifetime`, sent as `before` and `after`.
     pub fn admit(&self, packed: Bytes, before: Bytes, after: Bytes, lifetime: Duration) {
         let mut admitted = locked(&self.admitted);
-        if admitted.len() >= ADMITTED_LIMIT {
+        if admitted.len() >= MAX_ADMITTED {
             admitted.clear();
         }
-        let until = Instant::now() + lifetime;
-        admitted.insert(packed, Arc::new(Admitted { before, after, until }));
+        let expires_at = Instant::now() + lifetime;
+        admitted.insert(packed, Arc::new(Admitted { before, after, expires_at }));
     }
 
     pub fn set_credential(&self, fields: Bytes, lifetime: Duration) {
-        let until = Instant::now() + lifetime;
-        *locked(&self.credential) = Some(Credential { fields, until });
+        let expires_at = Instant::now() + lifetime;
+        *locked(&self.credential) = Some(Credential { fields, expires_at });
     }
 
     /// Forgets what was admitted, and ends all open requests.
     pub fn clear(&self) {
         locked(&self.admitted).clear();
-        self.cleared.send_modify(|times| *times += 1);
+        self.cleared.send_modify(|count| *count += 1);
     }
 
-    /// Returns the bytes to send for a request; None: it is left to the control link.
-    async fn prepare(&self, packed: &[u8], id: [u8; 16], upgrade: bool) -> Option<Bytes> {
-        if !upgrade && let (Some(admitted), Some(fields)) = (self.find(packed), self.fields()) {
+    /// Returns the bytes of a request for the API server; None: it is left to the control link.
+    async fn prepare_request(&self, packed: &[u8], id: [u8; 16], upgrade: bool) -> Option<Bytes> {
+        if !upgrade
+            && let (Some(admitted), Some(fields)) =
+                (self.find_admitted(packed), self.credential_fields())
+        {
             let hex = wire::hex(&id);
             let parts: [&[u8]; 5] = [&admitted.before, &hex, &admitted.after, &fields, b"\r\n"];
             return Some(Bytes::from(parts.concat()));
@@ -130,33 +131,33 @@ impl Agent {
         self.questions.ask(packed, id, upgrade).await
     }
 
-    fn find(&self, packed: &[u8]) -> Option<Arc<Admitted>> {
+    fn find_admitted(&self, packed: &[u8]) -> Option<Arc<Admitted>> {
         let admitted = locked(&self.admitted);
-        admitted.get(packed).filter(|known| Instant::now() < known.until).cloned()
+        admitted.get(packed).filter(|request| Instant::now() < request.expires_at).cloned()
     }
 
-    fn fields(&self) -> Option<Bytes> {
+    fn credential_fields(&self) -> Option<Bytes> {
         let credential = locked(&self.credential);
-        let known = credential.as_ref().filter(|known| Instant::now() < known.until);
-        known.map(|known| known.fields.clone())
+        let valid = credential.as_ref().filter(|valid| Instant::now() < valid.expires_at);
+        valid.map(|valid| valid.fields.clone())
     }
 
     /// Takes an idle connection on which nothing has arrived.
-    async fn take_idle(&self) -> Option<Box<dyn Socket>> {
+    async fn take_idle_connection(&self) -> Option<Box<dyn Socket>> {
         loop {
-            let mut found = locked(&self.idle).pop()?;
+            let mut connection = locked(&self.idle_connections).pop()?;
             let mut byte = [0];
             tokio::select! {
                 biased;
-                _ = found.read(&mut byte) => {}
-                () = std::future::ready(()) => return Some(found),
+                _ = connection.read(&mut byte) => {}
+                () = std::future::ready(()) => return Some(connection),
             }
         }
     }
 
-    fn give_back(&self, connection: Box<dyn Socket>) {
-        let mut idle = locked(&self.idle);
-        if idle.len() < IDLE_LIMIT {
+    fn return_idle_connection(&self, connection: Box<dyn Socket>) {
+        let mut idle = locked(&self.idle_connections);
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
     }
@@ -186,15 +187,15 @@ async fn serve_link(
     hub: Server,
     ticket: String,
 ) -> Option<()> {
-    let socket = timeout(DIAL, join(&hub, &ticket)).await.ok()??;
+    let socket = timeout(DIAL_TIMEOUT, connect_to_hub(&hub, &ticket)).await.ok()??;
     let gathering = Gathering::new(socket);
     let opening = h2::server::Builder::new()
-        .initial_window_size(LARGEST_UP)
+        .initial_window_size(MAX_WINDOW_UP)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .data_frame_budget(UNREAD_OVERHEAD)
+        .data_frame_budget(MAX_UNREAD_OVERHEAD)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(4096)
-        .max_send_buffer_size(PIECE)
+        .max_send_buffer_size(MAX_SEND_BUFFER)
         .handshake::<_, Bytes>(gathering.handle());
     let mut connection = gathering.in_turns(opening).await.ok()?;
     let pings = connection.ping_pong();
@@ -220,7 +221,7 @@ async fn serve_stream(
     let path = request.uri().path();
     if path == wire::GRANTS_PATH {
         if let Ok(mut to_hub) = respond.send_response(http::Response::new(()), false) {
-            link.windows.exchange(request.into_body(), &mut to_hub).await;
+            link.windows.exchange_grants(request.into_body(), &mut to_hub).await;
         }
         link.closing.notify_one();
         return;
@@ -231,7 +232,8 @@ async fn serve_stream(
     link.requests.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn join(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
+/// Opens the connection of a data link; None: the control plane cannot be reached, or refuses.
+async fn connect_to_hub(hub: &Server, ticket: &str) -> Option<Box<dyn Socket>> {
     let mut socket = hub.dial().await.ok()?;
     tune_link(socket.tcp());
     let request = format!(
@@ -280,6 +282,7 @@ async fn serve_request(
     }
 }
 
+/// Leaves the request to the control link.
 fn decline(respond: &mut SendResponse<Bytes>) -> Result<(), ()> {
     let status = http::StatusCode::from_u16(wire::DECLINED).map_err(drop)?;
     let mut response = http::Response::new(());
@@ -294,24 +297,24 @@ async fn forward(
     body: RecvStream,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), ()> {
-    let mut packed = read_packed(body).await.ok_or(())?;
+    let mut packed = read_packed_request(body).await.ok_or(())?;
     let id = wire::take_id(&mut packed).ok_or(())?;
     let prepared = tokio::select! {
-        prepared = agent.prepare(&packed, id, false) => prepared,
+        prepared = agent.prepare_request(&packed, id, false) => prepared,
         _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
     };
     let Some(request) = prepared else { return decline(respond) };
     drop(packed);
-    // Its memory is needed for the start alone.
-    let Some((connection, first)) = Box::pin(exchange(agent, &request, respond)).await? else {
+    // Its memory is needed until the response begins.
+    let Some((connection, first)) = Box::pin(send_request(agent, &request, respond)).await? else {
         return decline(respond);
     };
     let observer = ResponseObserver::new(request.starts_with(b"HEAD "));
     drop(request);
-    let mut answer = Answer { observer, stream: None, respond, windows };
-    let (connection, reusable) = answer.pass_on(agent, connection, first).await?;
+    let mut response = ForwardedResponse { observer, stream: None, respond, windows };
+    let (connection, reusable) = response.pass_on(agent, connection, first).await?;
     if reusable {
-        agent.give_back(connection);
+        agent.return_idle_connection(connection);
     }
     Ok(())
 }
@@ -324,37 +327,37 @@ async fn forward_upgrade(
     mut body: RecvStream,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), ()> {
-    let (mut packed, received) = read_prefixed(&mut body).await.ok_or(())?;
+    let (mut packed, received) = read_prefixed_request(&mut body).await.ok_or(())?;
     let id = wire::take_id(&mut packed).ok_or(())?;
-    let share = agent.budget.share(identity_of(&packed));
+    let share = agent.budget.share(read_identity(&packed));
     let prepared = tokio::select! {
-        prepared = agent.prepare(&packed, id, true) => prepared,
+        prepared = agent.prepare_request(&packed, id, true) => prepared,
         _ = poll_fn(|context| respond.poll_reset(context)) => return Err(()),
     };
     let Some(request) = prepared else { return decline(respond) };
-    let Ok(Ok(connection)) = timeout(DIAL, agent.upstream.dial()).await else {
+    let Ok(Ok(connection)) = timeout(DIAL_TIMEOUT, agent.upstream.dial()).await else {
         return decline(respond);
     };
-    let (connection, first) = start(connection, &request, respond).await?.ok_or(())?;
+    let (connection, first) = send_over(connection, &request, respond).await?.ok_or(())?;
     let observer = ResponseObserver::of_upgrade();
-    let mut answer = Answer { observer, stream: None, respond, windows };
-    let (connection, _) = answer.pass_on(agent, connection, first).await?;
-    if let (true, Some(stream)) = (answer.observer.upgraded, &mut answer.stream) {
+    let mut response = ForwardedResponse { observer, stream: None, respond, windows };
+    let (connection, _) = response.pass_on(agent, connection, first).await?;
+    if let (true, Some(stream)) = (response.observer.upgraded, &mut response.stream) {
         let tls = agent.upstream.tls.is_some();
-        let mut incoming = Incoming::new(body, windows.clone(), share, LARGEST_UP);
+        let mut incoming = Incoming::new(body, windows.clone(), share, MAX_WINDOW_UP);
         incoming.put_back(received).map_err(drop)?;
         splice_server(connection, tls, incoming, stream).await?;
     }
     Ok(())
 }
 
-fn identity_of(packed: &[u8]) -> Bytes {
+fn read_identity(packed: &[u8]) -> Bytes {
     let (identity, ..) = wire::parts(packed).unwrap_or_default();
     Bytes::copy_from_slice(identity)
 }
 
 /// Returns the packed request, and the bytes that follow it.
-async fn read_prefixed(body: &mut RecvStream) -> Option<(BytesMut, Bytes)> {
+async fn read_prefixed_request(body: &mut RecvStream) -> Option<(BytesMut, Bytes)> {
     let (mut received, mut size) = (BytesMut::new(), 0);
     loop {
         if let Some(packed) = wire::take_prefixed(&mut received)? {
@@ -368,7 +371,7 @@ async fn read_prefixed(body: &mut RecvStream) -> Option<(BytesMut, Bytes)> {
     }
 }
 
-async fn read_packed(mut body: RecvStream) -> Option<BytesMut> {
+async fn read_packed_request(mut body: RecvStream) -> Option<BytesMut> {
     let mut packed = BytesMut::new();
     while let Some(data) = body.data().await {
         let data = data.ok()?;
@@ -383,23 +386,25 @@ async fn read_packed(mut body: RecvStream) -> Option<BytesMut> {
 
 /// Sends the request, and reads the first bytes of the response. A reused connection may be stale,
 /// so the request is repeated once over a new one. None: the API server cannot be reached.
-async fn exchange(
+async fn send_request(
     agent: &Agent,
     request: &Bytes,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<Option<(Box<dyn Socket>, Bytes)>, ()> {
-    if let Some(connection) = agent.take_idle().await
-        && let Some(started) = start(connection, request, respond).await?
+    if let Some(connection) = agent.take_idle_connection().await
+        && let Some(started) = send_over(connection, request, respond).await?
     {
         return Ok(Some(started));
     }
-    match timeout(DIAL, agent.upstream.dial()).await {
-        Ok(Ok(connection)) => start(connection, request, respond).await,
+    match timeout(DIAL_TIMEOUT, agent.upstream.dial()).await {
+        Ok(Ok(connection)) => send_over(connection, request, respond).await,
         _ => Ok(None),
     }
 }
 
-async fn start(
+/// Sends the request over a connection, and reads the first bytes of the response. None: the
+/// connection has ended. Err: the control plane has reset the stream.
+async fn send_over(
     mut connection: Box<dyn Socket>,
     request: &Bytes,
     respond: &mut SendResponse<Bytes>,
@@ -414,15 +419,15 @@ async fn start(
     Ok((!read.is_empty()).then_some((connection, read)))
 }
 
-/// The response of one request.
-struct Answer<'a> {
+/// The response to one request, on its way to the control plane.
+struct ForwardedResponse<'a> {
     observer: ResponseObserver,
     stream: Option<Outgoing>,
     respond: &'a mut SendResponse<Bytes>,
     windows: &'a Arc<Windows>,
 }
 
-impl Answer<'_> {
+impl ForwardedResponse<'_> {
     /// Passes the response on to its end; returns the connection, and whether it can be reused.
     async fn pass_on(
         &mut self,

@@ -14,7 +14,7 @@ use crate::hub::{End, HubState, OpenRequest};
 use crate::incoming::Incoming;
 use crate::link::HubLink;
 use crate::outgoing::Outgoing;
-use crate::windows::LARGEST_DOWN;
+use crate::windows::MAX_WINDOW_DOWN;
 use crate::wire;
 
 /// Reasons why a request ends before its response is complete.
@@ -68,7 +68,7 @@ impl AgentRequest {
             link: verdict.link.clone(),
             share: verdict.share.clone(),
             packed: wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id),
-            answer: Some(hub.settings.answer),
+            answer: Some(hub.settings.answer_timeout),
             upgrade: false,
         }
     }
@@ -152,7 +152,7 @@ async fn open_channel(
                 StatusCode::OK => {
                     let (body, windows) = (response.into_body(), agent_request.link.windows.clone());
                     let to_agent = Outgoing::new(to_agent, windows.clone());
-                    let from_agent = Box::new(Incoming::new(body, windows, agent_request.share, LARGEST_DOWN));
+                    let from_agent = Box::new(Incoming::new(body, windows, agent_request.share, MAX_WINDOW_DOWN));
                     Ok(Channel { from_agent, to_agent })
                 }
                 StatusCode::MISDIRECTED_REQUEST => Err(Stop::Declined),

@@ -47,7 +47,8 @@ pub async fn serve<S: Socket>(
     full: bool,
 ) -> Option<(S, Arc<HubLink>)> {
     if full {
-        let _ = timeout(hub.settings.answer, socket.write_all(&hub.settings.full)).await;
+        let _ = timeout(hub.settings.answer_timeout, socket.write_all(&hub.settings.full_response))
+            .await;
         let _ = socket.shutdown().await;
         return None;
     }
@@ -64,14 +65,14 @@ impl<S: Socket> User<S> {
                 self.received = BytesMut::new();
                 let reading = read_some(&mut self.socket, &mut self.received);
                 let arrived = tokio::select! {
-                    arrived = timeout(self.hub.settings.idle, reading) => arrived,
+                    arrived = timeout(self.hub.settings.idle_timeout, reading) => arrived,
                     _ = draining.wait_for(|draining| *draining) => break,
                 };
                 if !matches!(arrived, Ok(Ok(1..))) {
                     break;
                 }
             }
-            if self.received.starts_with(link::REQUEST)
+            if self.received.starts_with(link::REQUEST_LINE)
                 && let Some(link) = self.hub.links.redeem(&self.received)
             {
                 return Some((self.socket, link));
@@ -86,7 +87,7 @@ impl<S: Socket> User<S> {
                 return None;
             }
         }
-        let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+        let _ = timeout(self.hub.settings.answer_timeout, self.socket.shutdown()).await;
         None
     }
 
@@ -131,7 +132,7 @@ impl<S: Socket> User<S> {
                 if keep_alive {
                     return Served::Done;
                 }
-                let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+                let _ = timeout(self.hub.settings.answer_timeout, self.socket.shutdown()).await;
             }
             Err(Stop::UserLeft) => entered.end = Some((status, End::UserLeft)),
             Err(Stop::Declined | Stop::Failed) if !begun => return Served::Declined,
@@ -145,8 +146,9 @@ impl<S: Socket> User<S> {
             }
             Err(stop) => {
                 let response = entered.refuse(stop);
-                let _ = timeout(self.hub.settings.answer, self.socket.write_all(&response)).await;
-                let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+                let _ = timeout(self.hub.settings.answer_timeout, self.socket.write_all(&response))
+                    .await;
+                let _ = timeout(self.hub.settings.answer_timeout, self.socket.shutdown()).await;
             }
         }
         Served::Closed
@@ -183,7 +185,7 @@ impl<S: Socket> User<S> {
             socket: &mut self.socket,
             received: self.received.split().freeze(),
             tls: self.tls,
-            stalled: self.hub.settings.stalled,
+            stalled: self.hub.settings.stall_timeout,
         };
         splice_user(user, channel, flow).await
     }
@@ -225,8 +227,8 @@ impl<S: Socket> User<S> {
             }
         };
         drop(spliced);
-        let _ = timeout(self.hub.settings.answer, self.socket.write_all(&last)).await;
-        let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+        let _ = timeout(self.hub.settings.answer_timeout, self.socket.write_all(&last)).await;
+        let _ = timeout(self.hub.settings.answer_timeout, self.socket.shutdown()).await;
         Served::Closed
     }
 
@@ -256,7 +258,7 @@ impl<S: Socket> User<S> {
                 }
                 Passed::Aborted => self.socket.reset_on_close(),
                 Passed::Ended => {
-                    let _ = timeout(self.hub.settings.answer, self.socket.shutdown()).await;
+                    let _ = timeout(self.hub.settings.answer_timeout, self.socket.shutdown()).await;
                 }
             }
             break;
@@ -415,7 +417,7 @@ impl<S: Socket> exchange::User for Answer<'_, S> {
                 self.socket.write_all(&ready).await?;
                 self.socket.flush().await
             };
-            if !matches!(timeout(self.hub.settings.stalled, writing).await, Ok(Ok(()))) {
+            if !matches!(timeout(self.hub.settings.stall_timeout, writing).await, Ok(Ok(()))) {
                 self.socket.reset_on_close();
                 return Err(Stop::UserLeft);
             }
@@ -536,7 +538,7 @@ mod tests {
         let mut random = Random::new(4);
         for _ in 0..2_000 {
             let (_, ticket) = hub.links.offer().unwrap();
-            let line = std::str::from_utf8(link::REQUEST).unwrap();
+            let line = std::str::from_utf8(link::REQUEST_LINE).unwrap();
             let good = format!("{line}Host: a\r\nAuthorization: Bearer {ticket}\r\n\r\n");
             let mut bad = good.clone().into_bytes();
             random.mutate(&mut bad, b"\r\n: 0a\0\xff");

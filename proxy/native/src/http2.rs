@@ -54,10 +54,10 @@ pub async fn serve<S: Socket>(hub: Arc<HubState>, socket: S, source: SocketAddr,
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(UNSENT)
         .handshake::<_, Bytes>(socket);
-    let Ok(Ok(mut connection)) = timeout(hub.settings.idle, opening).await else { return };
+    let Ok(Ok(mut connection)) = timeout(hub.settings.idle_timeout, opening).await else { return };
     let streams = Arc::new(Streams::new(hub.clone(), source));
     let mut draining = hub.draining.subscribe();
-    let mut sweep = interval(SWEEP.min(hub.settings.idle / 4));
+    let mut sweep = interval(SWEEP.min(hub.settings.idle_timeout / 4));
     let mut used = Instant::now();
     let mut closing = false;
     loop {
@@ -87,10 +87,10 @@ pub async fn serve<S: Socket>(hub: Arc<HubState>, socket: S, source: SocketAddr,
                     used = Instant::now();
                 }
                 let idle = used.elapsed();
-                if closing && idle > hub.settings.answer {
+                if closing && idle > hub.settings.answer_timeout {
                     return;
                 }
-                if full || idle > hub.settings.idle && !closing {
+                if full || idle > hub.settings.idle_timeout && !closing {
                     connection.graceful_shutdown();
                     closing = true;
                 }
@@ -101,8 +101,8 @@ pub async fn serve<S: Socket>(hub: Arc<HubState>, socket: S, source: SocketAddr,
 
 async fn refuse(hub: Arc<HubState>, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
     let head_request = request.method() == Method::HEAD;
-    let mut response = ResponseStream::new(respond, head_request, hub.settings.stalled);
-    let _ = response.pass_on(hub.settings.full.clone()).await;
+    let mut response = ResponseStream::new(respond, head_request, hub.settings.stall_timeout);
+    let _ = response.pass_on(hub.settings.full_response.clone()).await;
 }
 
 impl Streams {
@@ -128,7 +128,8 @@ impl Streams {
         };
         let head_request = parts.method == Method::HEAD;
         drop(parts);
-        let mut response = ResponseStream::new(respond, head_request, self.hub.settings.stalled);
+        let mut response =
+            ResponseStream::new(respond, head_request, self.hub.settings.stall_timeout);
         let served = body.is_end_stream() && self.serve_with_verdict(&head, &mut response).await;
         if !served {
             self.ask_python(head, (body, framing), &mut response).await;

@@ -30,21 +30,24 @@ use crate::verdicts::{Verdict, Verdicts};
 use crate::wire::AuditIds;
 use crate::{http1, http2};
 
-const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Ended requests that Python has not taken yet; above this all requests are left to Python.
 const MAX_ENDED: usize = 20_000;
 
 pub struct HubSettings {
     /// Unix socket on which Python serves everything that has no verdict.
     pub backend: PathBuf,
-    pub idle: Duration,
-    pub answer: Duration,
-    pub stalled: Duration,
+    /// Time without a request after which a connection ends.
+    pub idle_timeout: Duration,
+    /// Time for the first byte of a response, and for the last bytes to a user.
+    pub answer_timeout: Duration,
+    /// Time for which a user may leave data unread.
+    pub stall_timeout: Duration,
     pub max_connections: usize,
     /// Bytes that may wait here for slow readers.
-    pub memory: usize,
+    pub max_waiting_bytes: usize,
     /// Response to connections above `max_connections`.
-    pub full: Bytes,
+    pub full_response: Bytes,
     /// Load balancers that name their clients with the PROXY protocol.
     pub proxy_protocol: Vec<Network>,
     /// Offers HTTP/2 to users of TLS.
@@ -84,7 +87,8 @@ pub struct OpenRequest {
     pub verdict: Arc<Verdict>,
     pub id: [u8; 16],
     pub source: SocketAddr,
-    pub at: f64,
+    /// Seconds since the epoch.
+    pub begun_at: f64,
     pub started: Instant,
     pub flow: Flow,
 }
@@ -110,7 +114,7 @@ impl HubState {
     pub fn new(settings: HubSettings) -> Self {
         Self {
             splices: Splices::default(),
-            budget: Budget::new(settings.memory),
+            budget: Budget::new(settings.max_waiting_bytes),
             settings,
             verdicts: Verdicts::default(),
             links: HubLinks::default(),
@@ -136,13 +140,15 @@ impl HubState {
         self.verdicts.forget();
     }
 
-    /// Finds the verdict on a request that may be served now.
+    /// Returns the verdict on a head whose request may be served now.
     pub fn admit(&self, head: &[u8]) -> Option<Arc<Verdict>> {
         let verdict = self.verdicts.find(head)?;
-        let room = verdict.load.load(Ordering::Relaxed) < verdict.room;
-        let free = room && verdict.link.is_open() && !*self.draining.borrow();
-        let free = free && !verdict.share.is_tight();
-        (free && self.ended.len() < MAX_ENDED).then_some(verdict)
+        let can_serve = verdict.load.load(Ordering::Relaxed) < verdict.room
+            && verdict.link.is_open()
+            && !*self.draining.borrow()
+            && !verdict.share.is_tight()
+            && self.ended.len() < MAX_ENDED;
+        can_serve.then_some(verdict)
     }
 
     /// Counts a request as open.
@@ -159,7 +165,7 @@ impl HubState {
             verdict,
             id,
             source,
-            at: since_epoch.as_secs_f64(),
+            begun_at: since_epoch.as_secs_f64(),
             started: Instant::now(),
             flow: Flow::default(),
         });
@@ -192,12 +198,12 @@ impl HubState {
         let second = Duration::from_secs(1);
         Arc::new(Self::new(HubSettings {
             backend: backend.into(),
-            idle: 30 * second,
-            answer: second,
-            stalled: 30 * second,
+            idle_timeout: 30 * second,
+            answer_timeout: second,
+            stall_timeout: 30 * second,
             max_connections: 100,
-            memory: 64 << 20,
-            full: Bytes::new(),
+            max_waiting_bytes: 64 << 20,
+            full_response: Bytes::new(),
             proxy_protocol: Vec::new(),
             http2: true,
             max_streams: 16,
@@ -210,14 +216,15 @@ impl HubState {
 pub async fn listen(hub: Arc<HubState>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
     accept_until(listener, hub.listening.subscribe(), |tcp, peer| {
         tune_user(&tcp);
-        tokio::spawn(begin(hub.clone(), tls.clone(), tcp, peer));
+        tokio::spawn(start_serving(hub.clone(), tls.clone(), tcp, peer));
     })
     .await;
 }
 
-/// Starts the task that serves a connection. It is one of its own, because a task occupies as much
-/// memory to its end as its largest step, and most connections rest.
-async fn begin(
+/// Reads the PROXY header, does the TLS handshake, and starts the task that serves the connection. It
+/// is another task, because a task occupies as much memory to its end as its largest step, and most
+/// connections rest.
+async fn start_serving(
     hub: Arc<HubState>,
     tls: Option<Arc<ServerConfig>>,
     tcp: TcpStream,
@@ -226,13 +233,13 @@ async fn begin(
     let mut tcp = Tcp::new(tcp);
     let source = client_of(&hub.settings.proxy_protocol, &hub.refused, &mut tcp, peer).await;
     let Some(source) = source else { return };
-    // Each step of a task has room of its own for what it is given.
+    // On the heap: a task keeps room for each argument in each of its steps.
     let Some(tls) = tls else {
         tokio::spawn(serve_http1(hub, Box::new(tcp), source, false));
         return;
     };
     let secured = TlsAcceptor::from(tls).accept(tcp);
-    let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE, secured).await else { return };
+    let Ok(Ok(secured)) = timeout(TLS_HANDSHAKE_TIMEOUT, secured).await else { return };
     if secured.get_ref().1.alpn_protocol() == Some(HTTP2) {
         tokio::spawn(serve_http2(hub, secured, source));
     } else {
@@ -241,33 +248,35 @@ async fn begin(
 }
 
 async fn serve_http2(hub: Arc<HubState>, socket: TlsStream<Tcp>, source: SocketAddr) {
-    let open = Counted::new(&hub.connections);
-    let full = open.0 >= hub.settings.max_connections;
-    http2::serve(hub.clone(), socket, source, full).await;
+    let counted = CountedConnection::new(&hub);
+    http2::serve(hub.clone(), socket, source, counted.exceeds_limit).await;
 }
 
 async fn serve_http1(hub: Arc<HubState>, socket: impl Socket, source: SocketAddr, tls: bool) {
-    let open = Counted::new(&hub.connections);
-    let full = open.0 >= hub.settings.max_connections;
-    let joined = http1::serve(hub.clone(), socket, source, tls, full).await;
-    drop(open);
-    if let Some((socket, link)) = joined {
-        Box::pin(link::carry(socket, link)).await;
+    let counted = CountedConnection::new(&hub);
+    let data_link = http1::serve(hub.clone(), socket, source, tls, counted.exceeds_limit).await;
+    drop(counted);
+    if let Some((socket, link)) = data_link {
+        Box::pin(link::run_link(socket, link)).await;
     }
 }
 
 /// Counts a connection while it is open.
-struct Counted<'a>(usize, &'a AtomicUsize);
+struct CountedConnection<'a> {
+    hub: &'a HubState,
+    exceeds_limit: bool,
+}
 
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        Self(count.fetch_add(1, Ordering::Relaxed), count)
+impl<'a> CountedConnection<'a> {
+    fn new(hub: &'a HubState) -> Self {
+        let others = hub.connections.fetch_add(1, Ordering::Relaxed);
+        Self { hub, exceeds_limit: others >= hub.settings.max_connections }
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedConnection<'_> {
     fn drop(&mut self) {
-        self.1.fetch_sub(1, Ordering::Relaxed);
+        self.hub.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -123,14 +123,14 @@ impl Incoming {
         let conditions = Conditions {
             now: Instant::now(),
             round_trip: self.windows.round_trip(),
-            usual: self.windows.usual(),
+            last_needed_size: self.windows.last_needed_size(),
             is_tight: self.held.is_tight(),
         };
         let granted = self.window.grant(&conditions, |extra| self.held.extend(extra as usize));
         self.held.reduce(self.window.extra() as usize);
         if let Some(total) = granted {
             self.has_granted = true;
-            self.windows.grant(self.body.stream_id().as_u32(), total);
+            self.windows.add_grant(self.body.stream_id().as_u32(), total);
         }
     }
 }
@@ -138,7 +138,7 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         if self.has_granted {
-            self.windows.forget(self.body.stream_id().as_u32(), self.window.need());
+            self.windows.on_stream_end(self.body.stream_id().as_u32(), self.window.needed_size());
         }
     }
 }

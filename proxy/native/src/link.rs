@@ -14,25 +14,22 @@ use tokio::time::timeout;
 use crate::gather::Gathering;
 use crate::runtime::locked;
 use crate::sockets::{Socket, tune_link};
-use crate::windows::{LARGEST_DOWN, Windows};
+use crate::windows::{CONNECTION_WINDOW, MAX_UNREAD_OVERHEAD, MAX_WINDOW_DOWN, Windows};
 use crate::wire;
 
 /// First line of the request with which an agent joins.
-pub const REQUEST: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
-const TICKET: Duration = Duration::from_secs(30);
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A frame costs memory beyond its content: h2 counts 256 bytes less the content of each small one
-/// that nobody has read. By default it derives the limit from the window, which has none here.
-const UNREAD_OVERHEAD: usize = 16 << 20;
-const ACCEPTED: &[u8] =
+pub const REQUEST_LINE: &[u8] = b"GET /k8s/data-link HTTP/1.1\r\n";
+const TICKET_LIFETIME: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const ACCEPTED_RESPONSE: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: towline-data\r\n\r\n";
 
 /// The data link of one control link; it has no connection until the agent uses the ticket.
 #[derive(Default)]
 pub struct HubLink {
     pub sender: Mutex<Option<SendRequest<Bytes>>>,
-    /// Open requests that Python has handed over.
-    pub spliced: AtomicUsize,
+    /// Number of open requests that Python has handed over.
+    pub spliced_requests: AtomicUsize,
     pub windows: Arc<Windows>,
     closed: AtomicBool,
     closing: Notify,
@@ -63,7 +60,7 @@ pub struct HubLinks {
 }
 
 impl HubLinks {
-    /// Makes a link, and the ticket that opens it once.
+    /// Creates a link, and the ticket that opens it once.
     pub fn offer(&self) -> Option<(u64, String)> {
         let secret: [u8; 16] = wire::random()?;
         let ticket = String::from_utf8_lossy(&wire::hex(&secret)).into_owned();
@@ -71,8 +68,8 @@ impl HubLinks {
         let link = Arc::new(HubLink::default());
         let now = Instant::now();
         let mut tickets = locked(&self.tickets);
-        tickets.retain(|_, (until, _)| now < *until);
-        tickets.insert(ticket.clone(), (now + TICKET, link.clone()));
+        tickets.retain(|_, (expires_at, _)| now < *expires_at);
+        tickets.insert(ticket.clone(), (now + TICKET_LIFETIME, link.clone()));
         locked(&self.links).insert(id, link);
         Some((id, ticket))
     }
@@ -94,33 +91,32 @@ impl HubLinks {
         }
     }
 
-    /// Takes the link of a request that upgrades its connection; None: it has no valid ticket.
+    /// Returns the link of a request with a ticket, and uses the ticket up; None: it is not valid.
     pub fn redeem(&self, head: &[u8]) -> Option<Arc<HubLink>> {
         let mut fields = [httparse::EMPTY_HEADER; 16];
         let mut request = httparse::Request::new(&mut fields);
         request.parse(head).ok()?.is_complete().then_some(())?;
         let ticket = request.headers.iter().find(|field| field.name == "Authorization")?;
         let ticket = std::str::from_utf8(ticket.value.strip_prefix(b"Bearer ")?).ok()?;
-        let (until, link) = locked(&self.tickets).remove(ticket)?;
-        (Instant::now() < until && !link.closed.load(Ordering::Acquire)).then_some(link)
+        let (expires_at, link) = locked(&self.tickets).remove(ticket)?;
+        (Instant::now() < expires_at && !link.closed.load(Ordering::Acquire)).then_some(link)
     }
 }
 
-/// Carries a data link to its end. No agent is trusted: one that ignores a window loses its link.
-pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>) {
+/// Runs a data link until it ends. No agent is trusted: one that ignores a window loses its link.
+pub async fn run_link(mut socket: impl Socket, link: Arc<HubLink>) {
     tune_link(socket.tcp());
     let accepting = async {
-        socket.write_all(ACCEPTED).await.ok()?;
+        socket.write_all(ACCEPTED_RESPONSE).await.ok()?;
         socket.flush().await.ok()
     };
-    let Ok(Some(())) = timeout(HANDSHAKE, accepting).await else { return };
+    let Ok(Some(())) = timeout(HANDSHAKE_TIMEOUT, accepting).await else { return };
     let gathering = Gathering::new(socket);
     let opening = async {
         h2::client::Builder::new()
-            .initial_window_size(LARGEST_DOWN)
-            // The windows of the streams bound it: one slow reader must not stop the others.
-            .initial_connection_window_size((1 << 31) - 1)
-            .data_frame_budget(UNREAD_OVERHEAD)
+            .initial_window_size(MAX_WINDOW_DOWN)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .data_frame_budget(MAX_UNREAD_OVERHEAD)
             .max_frame_size(64 << 10)
             .max_header_list_size(4096)
             .enable_push(false)
@@ -128,7 +124,7 @@ pub async fn carry(mut socket: impl Socket, link: Arc<HubLink>) {
             .await
             .ok()
     };
-    let opened = timeout(HANDSHAKE, gathering.in_turns(opening)).await;
+    let opened = timeout(HANDSHAKE_TIMEOUT, gathering.in_turns(opening)).await;
     let Ok(Some((sender, mut connection))) = opened else { return };
     let pings = connection.ping_pong();
     *locked(&link.sender) = Some(sender.clone());
@@ -148,10 +144,10 @@ async fn exchange_grants(windows: &Windows, sender: SendRequest<Bytes>) -> Optio
     *request.uri_mut() = http::Uri::from_static(wire::GRANTS_PATH);
     let (response, mut to_agent) = sender.ready().await.ok()?.send_request(request, false).ok()?;
     tokio::select! {
-        () = windows.send(&mut to_agent) => {}
+        () = windows.send_grants(&mut to_agent) => {}
         () = async {
             if let Ok(response) = response.await {
-                windows.receive(response.into_body()).await;
+                windows.receive_grants(response.into_body()).await;
             }
         } => {}
     }
@@ -165,7 +161,7 @@ mod tests {
     use crate::incoming::{Cut, Incoming};
     use crate::outgoing::{Outgoing, send_data};
     use crate::tcp::Tcp;
-    use crate::window::FIRST;
+    use crate::window::INITIAL_WINDOW;
     use std::collections::VecDeque;
     use std::future::pending;
     use std::net::SocketAddr;
@@ -192,7 +188,7 @@ mod tests {
     /// Joins a control plane as an agent, and answers each request with the same body.
     async fn serve(hub: SocketAddr, agent: Agent) {
         let mut tcp = TcpStream::connect(hub).await.unwrap();
-        tcp.read_exact(&mut vec![0; ACCEPTED.len()]).await.unwrap();
+        tcp.read_exact(&mut vec![0; ACCEPTED_RESPONSE.len()]).await.unwrap();
         let mut settings = h2::server::Builder::new();
         settings.max_send_buffer_size(64 << 10);
         let mut connection = settings.handshake::<_, Bytes>(tcp).await.unwrap();
@@ -203,7 +199,7 @@ mod tests {
                 let mut stream = respond.send_response(http::Response::new(()), false).unwrap();
                 let _ = match agent {
                     _ if request.uri().path() == wire::GRANTS_PATH => {
-                        windows.exchange(request.into_body(), &mut stream).await;
+                        windows.exchange_grants(request.into_body(), &mut stream).await;
                         Ok(())
                     }
                     Agent::Honest => Outgoing::new(stream, windows).send(body, true).await,
@@ -218,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Opens a link; returns it with what ends after it.
+    /// Opens a link; returns it and the task that runs it.
     async fn open(agent: Agent, delay: Option<Duration>) -> (Arc<HubLink>, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut address = listener.local_addr().unwrap();
@@ -228,11 +224,11 @@ mod tests {
         tokio::spawn(serve(address, agent));
         let link = Arc::new(HubLink::default());
         let tcp = Tcp::new(listener.accept().await.unwrap().0);
-        let carried = tokio::spawn(carry(tcp, link.clone()));
+        let running = tokio::spawn(run_link(tcp, link.clone()));
         while link.sender().is_none() || link.windows.round_trip().is_zero() {
             tokio::task::yield_now().await;
         }
-        (link, carried)
+        (link, running)
     }
 
     /// Returns the address of a line to another one, with a delay in each direction.
@@ -271,11 +267,11 @@ mod tests {
         tokio::join!(sending, reading);
     }
 
-    async fn ask(link: &HubLink, share: Share) -> Incoming {
+    async fn send_request(link: &HubLink, share: Share) -> Incoming {
         let mut sender = link.sender().unwrap().ready().await.unwrap();
         let (response, _) = sender.send_request(http::Request::new(()), true).unwrap();
         let body = response.await.unwrap().into_body();
-        Incoming::new(body, link.windows.clone(), share, LARGEST_DOWN)
+        Incoming::new(body, link.windows.clone(), share, MAX_WINDOW_DOWN)
     }
 
     fn share(budget: &Arc<Budget>, user: &'static [u8]) -> Share {
@@ -286,7 +282,7 @@ mod tests {
     async fn a_download_over_a_long_line_gets_a_larger_window() {
         let (budget, delay) = (Budget::new(256 << 20), Duration::from_millis(40));
         let (link, _carried) = open(Agent::Honest, Some(delay)).await;
-        let mut incoming = ask(&link, share(&budget, b"ann")).await;
+        let mut incoming = send_request(&link, share(&budget, b"ann")).await;
         let mut received = Vec::new();
         while let Some(data) = incoming.next().await.unwrap() {
             received.extend_from_slice(&data);
@@ -294,16 +290,16 @@ mod tests {
         }
         assert!(received == body());
         drop(incoming);
-        assert!(link.windows.usual() > 2 * FIRST && budget.is_unused());
+        assert!(link.windows.last_needed_size() > 2 * INITIAL_WINDOW && budget.is_unused());
     }
 
     #[tokio::test]
     async fn slow_readers_hold_no_more_than_their_first_windows() {
         let budget = Budget::new(256 << 20);
-        let (link, carried) = open(Agent::Honest, None).await;
+        let (link, running) = open(Agent::Honest, None).await;
         let mut slow = VecDeque::new();
         for _ in 0..64 {
-            let mut incoming = ask(&link, share(&budget, b"ann")).await;
+            let mut incoming = send_request(&link, share(&budget, b"ann")).await;
             let first = incoming.next().await.unwrap().unwrap();
             slow.push_back((incoming, first.len()));
         }
@@ -312,7 +308,7 @@ mod tests {
             others.push(tokio::spawn(async move { incoming.write(size, pending::<()>()).await }));
         }
         // Another reader is served meanwhile, to the end.
-        let mut incoming = ask(&link, share(&budget, b"bea")).await;
+        let mut incoming = send_request(&link, share(&budget, b"bea")).await;
         let mut size = 0;
         while let Some(data) = incoming.next().await.unwrap() {
             size += data.len();
@@ -320,8 +316,8 @@ mod tests {
         }
         assert_eq!(size, SIZE);
         drop(incoming);
-        assert!(budget.held() <= 64 * FIRST as usize, "{}", budget.held());
-        assert!(!carried.is_finished() && others.iter().all(|other| !other.is_finished()));
+        assert!(budget.held() <= 64 * INITIAL_WINDOW as usize, "{}", budget.held());
+        assert!(!running.is_finished() && others.iter().all(|other| !other.is_finished()));
         for other in &others {
             other.abort();
         }
@@ -337,7 +333,7 @@ mod tests {
         let (link, _carried) = open(Agent::Honest, None).await;
         let mut slow = Vec::new();
         for _ in 0..16 {
-            let mut incoming = ask(&link, share(&budget, b"ann")).await;
+            let mut incoming = send_request(&link, share(&budget, b"ann")).await;
             slow.push(tokio::spawn(async move {
                 let first = incoming.next().await?.unwrap_or_default();
                 incoming.write(first.len(), pending::<()>()).await
@@ -347,7 +343,7 @@ mod tests {
             assert!(budget.held() <= (2 << 20) + (64 << 10));
             tokio::task::yield_now().await;
         }
-        let mut incoming = ask(&link, share(&budget, b"bea")).await;
+        let mut incoming = send_request(&link, share(&budget, b"bea")).await;
         while let Some(data) = incoming.next().await.unwrap() {
             incoming.write(data.len(), async {}).await.unwrap();
         }
@@ -363,23 +359,23 @@ mod tests {
     #[tokio::test]
     async fn an_agent_that_ignores_a_window_loses_its_link() {
         let budget = Budget::new(256 << 20);
-        let (link, carried) = open(Agent::Greedy, None).await;
-        let mut incoming = ask(&link, share(&budget, b"ann")).await;
+        let (link, running) = open(Agent::Greedy, None).await;
+        let mut incoming = send_request(&link, share(&budget, b"ann")).await;
         let first = incoming.next().await.unwrap().unwrap();
         let cut = incoming.write(first.len(), pending::<()>()).await;
         assert!(matches!(cut, Err(Cut::Overrun)));
-        assert!(budget.held() <= FIRST as usize);
-        timeout(HANDSHAKE, carried).await.unwrap().unwrap();
+        assert!(budget.held() <= INITIAL_WINDOW as usize);
+        timeout(HANDSHAKE_TIMEOUT, running).await.unwrap().unwrap();
         assert!(!link.is_open());
     }
 
     #[tokio::test]
     async fn an_agent_that_sends_tiny_frames_loses_its_link() {
-        let (link, carried) = open(Agent::Tiny, None).await;
+        let (link, running) = open(Agent::Tiny, None).await;
         let mut sender = link.sender().unwrap().ready().await.unwrap();
         let (response, _) = sender.send_request(http::Request::new(()), true).unwrap();
         // Nobody reads the body.
         let _body = response.await.unwrap();
-        timeout(HANDSHAKE, carried).await.unwrap().unwrap();
+        timeout(HANDSHAKE_TIMEOUT, running).await.unwrap().unwrap();
     }
 }

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 
-use crate::window::UNANSWERED;
-use crate::windows::{Limit, Windows};
+use crate::window::MAX_BEFORE_GRANT;
+use crate::windows::{SendLimit, Windows};
 
 /// `sent` bytes count for the window.
 pub struct Outgoing {
@@ -16,7 +16,7 @@ pub struct Outgoing {
     windows: Arc<Windows>,
     sent: u64,
     /// None: it has sent so little that no grant can have come.
-    limit: Option<Arc<Limit>>,
+    limit: Option<Arc<SendLimit>>,
 }
 
 impl Outgoing {
@@ -44,18 +44,18 @@ impl Outgoing {
 
     /// Waits until something may be sent; returns how much.
     async fn room(&mut self, wanted: usize) -> Result<usize, ()> {
-        if self.limit.is_none() && self.sent + wanted as u64 <= UNANSWERED {
+        if self.limit.is_none() && self.sent + wanted as u64 <= MAX_BEFORE_GRANT {
             return Ok(wanted);
         }
         let id = self.stream.stream_id().as_u32();
-        let limit = self.limit.get_or_insert_with(|| self.windows.limit(id));
+        let limit = self.limit.get_or_insert_with(|| self.windows.add_limit(id));
         loop {
             let room = limit.total().saturating_sub(self.sent);
             if room > 0 {
                 return Ok(usize::try_from(room).unwrap_or(usize::MAX));
             }
             tokio::select! {
-                () = limit.changed() => {}
+                () = limit.raised() => {}
                 _ = poll_fn(|context| self.stream.poll_reset(context)) => return Err(()),
             }
         }
@@ -65,7 +65,7 @@ impl Outgoing {
 impl Drop for Outgoing {
     fn drop(&mut self) {
         if self.limit.is_some() {
-            self.windows.unlimit(self.stream.stream_id().as_u32());
+            self.windows.remove_limit(self.stream.stream_id().as_u32());
         }
     }
 }

@@ -67,13 +67,13 @@ impl NativeHub {
     ) -> PyResult<Self> {
         let settings = HubSettings {
             backend: backend.into(),
-            idle: seconds(idle)?,
-            answer: seconds(answer)?,
-            stalled: seconds(stalled)?,
+            idle_timeout: duration(idle)?,
+            answer_timeout: duration(answer)?,
+            stall_timeout: duration(stalled)?,
             max_connections,
-            memory,
-            full: Bytes::copy_from_slice(full),
-            proxy_protocol: networks(proxy_protocol)?,
+            max_waiting_bytes: memory,
+            full_response: Bytes::copy_from_slice(full),
+            proxy_protocol: parse_networks(proxy_protocol)?,
             http2,
             max_streams,
             max_head,
@@ -101,10 +101,10 @@ impl NativeHub {
             }
             _ => None,
         };
-        let listener = bound(host, port)?;
+        let listener = bind(host, port)?;
         let port = listener.local_addr()?.port();
         let runtime = handle()?;
-        let _inside = runtime.enter();
+        let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
         runtime.spawn(listen(self.state.clone(), listener, tls));
         Ok(port)
@@ -171,7 +171,7 @@ impl NativeHub {
             before: Bytes::copy_from_slice(before),
             after: Bytes::copy_from_slice(after),
             head_request: before.starts_with(b"HEAD "),
-            lifetime: seconds(lifetime)?,
+            lifetime: duration(lifetime)?,
             late: Bytes::copy_from_slice(late),
             user,
             room,
@@ -218,33 +218,33 @@ impl NativeHub {
             let number = if request.end == End::Ended { request.number } else { 0 };
             let key = (request.verdict, request.source.ip(), request.status, request.end, number);
             let group = groups.entry(key).or_insert_with(|| {
-                let (host, port) = address(request.source);
+                let (host, port) = host_and_port(request.source);
                 let end = request.end as u8;
                 (request.verdict, host, port, request.status, end, number, Vec::new())
             });
-            group.6.push((text(&request.id), request.seconds, request.bytes_out));
+            group.6.push((hex_text(&request.id), request.seconds, request.bytes_out));
         }
         groups.into_values().collect()
     }
 
     /// Takes the connections of load balancers without a valid header: address and reason.
     fn take_refused(&self) -> Vec<(String, &'static str)> {
-        taken(&self.state.refused)
+        take_refused_peers(&self.state.refused)
     }
 
     fn open_requests(&self) -> Vec<OpenTuple> {
         let open: Vec<_> = locked(&self.state.open).values().cloned().collect();
         let tuple = |request: Arc<hub::OpenRequest>| {
-            let (host, port) = address(request.source);
+            let (host, port) = host_and_port(request.source);
             let size = request.flow.bytes_out.load(Ordering::Relaxed);
             let age = request.started.elapsed().as_secs_f64();
             (
                 request.number,
                 request.verdict.id,
-                text(&request.id),
+                hex_text(&request.id),
                 host,
                 port,
-                request.at,
+                request.begun_at,
                 age,
                 size,
             )
@@ -344,7 +344,7 @@ impl NativeTlsListener {
     fn new(backend: &str, handshake: f64) -> PyResult<Self> {
         let listener = Arc::new(TlsListener {
             backend: backend.into(),
-            handshake: seconds(handshake)?,
+            handshake: duration(handshake)?,
             refused: Mutex::default(),
             listening: watch::Sender::new(true),
         });
@@ -361,11 +361,11 @@ impl NativeTlsListener {
         proxy_protocol: Vec<String>,
     ) -> PyResult<u16> {
         let tls = sockets::server_tls(certificate, key, &[HTTP2]).map_err(PyValueError::new_err)?;
-        let balancers = networks(proxy_protocol)?;
-        let listener = bound(host, port)?;
+        let balancers = parse_networks(proxy_protocol)?;
+        let listener = bind(host, port)?;
         let port = listener.local_addr()?.port();
         let runtime = handle()?;
-        let _inside = runtime.enter();
+        let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
         runtime.spawn(self.listener.clone().listen(listener, tls, balancers));
         Ok(port)
@@ -376,7 +376,7 @@ impl NativeTlsListener {
     }
 
     fn take_refused(&self) -> Vec<(String, &'static str)> {
-        taken(&self.listener.refused)
+        take_refused_peers(&self.listener.refused)
     }
 }
 
@@ -411,12 +411,12 @@ impl NativeAgent {
         let packed = wire::pack(identity, before, after, &[0; 16]);
         let send_before = Bytes::copy_from_slice(send_before);
         let send_after = Bytes::copy_from_slice(send_after);
-        self.agent.admit(packed, send_before, send_after, seconds(lifetime)?);
+        self.agent.admit(packed, send_before, send_after, duration(lifetime)?);
         Ok(())
     }
 
     fn set_credential(&self, fields: &[u8], lifetime: f64) -> PyResult<()> {
-        self.agent.set_credential(Bytes::copy_from_slice(fields), seconds(lifetime)?);
+        self.agent.set_credential(Bytes::copy_from_slice(fields), duration(lifetime)?);
         Ok(())
     }
 
@@ -490,7 +490,7 @@ fn server(host: String, port: u16, authorities: Option<Vec<Vec<u8>>>) -> PyResul
     Ok(Server { host, port, tls })
 }
 
-fn bound(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
+fn bind(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
     let unknown = || std::io::Error::other(format!("{host} has no address"));
     let address = (host, port).to_socket_addrs()?.next().ok_or_else(unknown)?;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -504,25 +504,25 @@ fn bound(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-fn networks(texts: Vec<String>) -> PyResult<Vec<Network>> {
+fn parse_networks(texts: Vec<String>) -> PyResult<Vec<Network>> {
     let parsed: Result<_, _> = texts.iter().map(|text| text.parse()).collect();
     parsed.map_err(PyValueError::new_err)
 }
 
-fn taken(refused: &Mutex<Refused>) -> Vec<(String, &'static str)> {
+fn take_refused_peers(refused: &Mutex<Refused>) -> Vec<(String, &'static str)> {
     let refused = std::mem::take(&mut *locked(refused));
-    refused.into_iter().map(|(peer, reason)| (address(peer).0, reason)).collect()
+    refused.into_iter().map(|(peer, reason)| (host_and_port(peer).0, reason)).collect()
 }
 
-fn seconds(value: f64) -> PyResult<Duration> {
+fn duration(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn address(source: SocketAddr) -> (String, u16) {
+fn host_and_port(source: SocketAddr) -> (String, u16) {
     (source.ip().to_canonical().to_string(), source.port())
 }
 
-fn text(id: &[u8; 16]) -> String {
+fn hex_text(id: &[u8; 16]) -> String {
     String::from_utf8_lossy(&wire::hex(id)).into_owned()
 }
 

@@ -121,7 +121,7 @@ mod tests {
     use crate::budget::Budget;
     use crate::random::Random;
     use crate::tcp::{Tcp, pair};
-    use crate::windows::{LARGEST_DOWN, LARGEST_UP, Windows};
+    use crate::windows::{MAX_WINDOW_DOWN, MAX_WINDOW_UP, Windows};
     use std::sync::Arc;
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpStream;
@@ -157,8 +157,8 @@ mod tests {
     async fn stream(budget: &Arc<Budget>) -> (Channel, Incoming, Outgoing) {
         let (near, far) = tokio::io::duplex(1 << 16);
         let (mut hub, mut agent) = (h2::client::Builder::new(), h2::server::Builder::new());
-        hub.initial_window_size(LARGEST_DOWN).initial_connection_window_size(1 << 30);
-        agent.initial_window_size(LARGEST_UP).initial_connection_window_size(1 << 30);
+        hub.initial_window_size(MAX_WINDOW_DOWN).initial_connection_window_size(1 << 30);
+        agent.initial_window_size(MAX_WINDOW_UP).initial_connection_window_size(1 << 30);
         let (hub, agent) =
             tokio::join!(hub.handshake::<_, Bytes>(near), agent.handshake::<_, Bytes>(far));
         let ((sender, connection), mut agent) = (hub.unwrap(), agent.unwrap());
@@ -170,13 +170,15 @@ mod tests {
         let (request, mut respond) = agent.accept().await.unwrap().unwrap();
         let mut grants_down = respond.send_response(http::Response::new(()), false).unwrap();
         let windows = far.clone();
-        tokio::spawn(async move { windows.exchange(request.into_body(), &mut grants_down).await });
+        tokio::spawn(async move {
+            windows.exchange_grants(request.into_body(), &mut grants_down).await
+        });
         let (request, mut respond) = agent.accept().await.unwrap().unwrap();
         let from_hub = request.into_body();
         let to_hub = respond.send_response(http::Response::new(()), false).unwrap();
         tokio::spawn(async move { while agent.accept().await.is_some() {} });
         let (windows, grants) = (near.clone(), grants.await.unwrap().into_body());
-        tokio::spawn(async move { windows.exchange(grants, &mut grants_up).await });
+        tokio::spawn(async move { windows.exchange_grants(grants, &mut grants_up).await });
         let share = budget.share(Bytes::from_static(b"ann"));
         let from_agent = response.await.unwrap().into_body();
         let channel = Channel {
@@ -184,11 +186,11 @@ mod tests {
                 from_agent,
                 near.clone(),
                 share.clone(),
-                LARGEST_DOWN,
+                MAX_WINDOW_DOWN,
             )),
             to_agent: Outgoing::new(to_agent, near),
         };
-        let incoming = Incoming::new(from_hub, far.clone(), share, LARGEST_UP);
+        let incoming = Incoming::new(from_hub, far.clone(), share, MAX_WINDOW_UP);
         (channel, incoming, Outgoing::new(to_hub, far))
     }
 

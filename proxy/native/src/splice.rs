@@ -109,8 +109,8 @@ pub struct Spliced {
 impl Spliced {
     /// None: the link has too many.
     pub fn new(hub: &Arc<HubState>, order: Order) -> Option<Box<Self>> {
-        if order.link.spliced.fetch_add(1, Ordering::Relaxed) >= MAX_ON_LINK {
-            order.link.spliced.fetch_sub(1, Ordering::Relaxed);
+        if order.link.spliced_requests.fetch_add(1, Ordering::Relaxed) >= MAX_ON_LINK {
+            order.link.spliced_requests.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         let number = hub.last_number.fetch_add(1, Ordering::Relaxed) + 1;
@@ -138,7 +138,7 @@ impl Spliced {
 
 impl Drop for Spliced {
     fn drop(&mut self) {
-        self.order.link.spliced.fetch_sub(1, Ordering::Relaxed);
+        self.order.link.spliced_requests.fetch_sub(1, Ordering::Relaxed);
         locked(&self.hub.splices.open).remove(&self.number);
         self.report(self.state, self.status);
     }

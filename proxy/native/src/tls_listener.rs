@@ -49,13 +49,13 @@ impl TlsListener {
         let listening = self.listening.subscribe();
         accept_until(listener, listening, |tcp, peer| {
             tune_agent(&tcp);
-            tokio::spawn(self.clone().begin(tls.clone(), balancers.clone(), tcp, peer));
+            tokio::spawn(self.clone().start_serving(tls.clone(), balancers.clone(), tcp, peer));
         })
         .await;
     }
 
-    /// Starts the task that serves a connection, which is one of its own as in `hub::begin`.
-    async fn begin(
+    /// Does the handshakes, and starts the task that serves the connection; see `hub::start_serving`.
+    async fn start_serving(
         self: Arc<Self>,
         tls: Arc<ServerConfig>,
         balancers: Arc<Vec<Network>>,

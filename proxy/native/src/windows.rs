@@ -16,74 +16,80 @@ use tokio::time::{sleep, timeout};
 
 use crate::outgoing::send_data;
 use crate::runtime::locked;
-use crate::window::FIRST;
+use crate::window::INITIAL_WINDOW;
 
-/// Largest windows of the control plane for responses, and of an agent for uploads.
-pub const LARGEST_DOWN: u32 = 8 << 20;
-pub const LARGEST_UP: u32 = 4 << 20;
-/// As on the control link: a ping after 10 s, and dead after 25 s.
-const PING: Duration = Duration::from_secs(10);
-const PONG: Duration = Duration::from_secs(15);
-/// A stream, and the number of bytes that may be sent on it.
-const RECORD: usize = 4 + 8;
+/// Maximum windows of a stream: of the control plane for responses, of an agent for uploads.
+pub const MAX_WINDOW_DOWN: u32 = 8 << 20;
+pub const MAX_WINDOW_UP: u32 = 4 << 20;
+/// Window of a whole connection: those of the streams bound it, so that one slow reader does not stop
+/// the others.
+pub const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// A frame costs memory beyond its content: h2 counts 256 bytes less the content of each small one
+/// that nobody has read. By default it derives the limit from the window, which has none here.
+pub const MAX_UNREAD_OVERHEAD: usize = 16 << 20;
+/// As on the control link: a ping every 10 s, and dead after 25 s.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PONG_TIMEOUT: Duration = Duration::from_secs(15);
+/// Size of a grant: id of the stream, and the number of bytes that may be sent on it.
+const RECORD_SIZE: usize = 4 + 8;
 
-/// Bytes that may be sent on a stream since its begin.
-pub struct Limit {
+/// Number of bytes that may be sent on a stream, counted from its begin.
+pub struct SendLimit {
     total: AtomicU64,
-    more: Notify,
+    raised: Notify,
 }
 
-impl Limit {
+impl SendLimit {
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }
 
-    /// Returns when it may have been raised.
-    pub async fn changed(&self) {
-        self.more.notified().await;
+    /// Waits until the limit may have been raised.
+    pub async fn raised(&self) {
+        self.raised.notified().await;
     }
 
     fn raise(&self, total: u64) {
         self.total.fetch_max(total, Ordering::AcqRel);
-        self.more.notify_one();
+        self.raised.notify_one();
     }
 }
 
 /// The windows of one link, at one of its ends.
 #[derive(Default)]
 pub struct Windows {
-    /// Streams of which the other end shall know that it may send more.
-    grants: Mutex<HashMap<u32, u64>>,
-    has_grants: Notify,
-    limits: Mutex<HashMap<u32, Arc<Limit>>>,
+    /// Streams with a grant that was not sent to the other end yet.
+    pending_grants: Mutex<HashMap<u32, u64>>,
+    grant_added: Notify,
+    limits: Mutex<HashMap<u32, Arc<SendLimit>>>,
     /// In microseconds; 0: unknown.
     round_trip: AtomicU64,
-    /// Size of a window that the last stream with grants needed.
-    usual: AtomicU64,
+    /// See `Window::needed_size`, of the last stream with grants.
+    last_needed_size: AtomicU64,
     overrun: Notify,
 }
 
 impl Windows {
     // Receiving
 
-    pub fn grant(&self, stream: u32, total: u64) {
-        locked(&self.grants).insert(stream, total);
-        self.has_grants.notify_one();
+    pub fn add_grant(&self, stream: u32, total: u64) {
+        locked(&self.pending_grants).insert(stream, total);
+        self.grant_added.notify_one();
     }
 
-    /// Handles the end of a stream with grants. `need`: see `Window::need`.
-    pub fn forget(&self, stream: u32, need: u64) {
-        locked(&self.grants).remove(&stream);
-        if need > 0 {
-            self.usual.store(need, Ordering::Relaxed);
+    /// Handles the end of a stream with grants. `needed_size`: see `Window::needed_size`.
+    pub fn on_stream_end(&self, stream: u32, needed_size: u64) {
+        locked(&self.pending_grants).remove(&stream);
+        if needed_size > 0 {
+            self.last_needed_size.store(needed_size, Ordering::Relaxed);
         }
     }
 
-    pub fn usual(&self) -> u64 {
-        self.usual.load(Ordering::Relaxed)
+    pub fn last_needed_size(&self) -> u64 {
+        self.last_needed_size.load(Ordering::Relaxed)
     }
 
-    /// The other end has sent more than it may.
+    /// Handles the other end having sent more than it may.
     pub fn on_overrun(&self) {
         self.overrun.notify_one();
     }
@@ -95,51 +101,52 @@ impl Windows {
 
     // Sending
 
-    /// Begins to limit a stream, before its receiver can have granted more than at first.
-    pub fn limit(&self, stream: u32) -> Arc<Limit> {
-        let limit = Arc::new(Limit { total: AtomicU64::new(FIRST), more: Notify::new() });
+    /// Limits a stream, before its receiver can have granted more than the initial window.
+    pub fn add_limit(&self, stream: u32) -> Arc<SendLimit> {
+        let limit =
+            Arc::new(SendLimit { total: AtomicU64::new(INITIAL_WINDOW), raised: Notify::new() });
         locked(&self.limits).insert(stream, limit.clone());
         limit
     }
 
-    pub fn unlimit(&self, stream: u32) {
+    pub fn remove_limit(&self, stream: u32) {
         locked(&self.limits).remove(&stream);
     }
 
     // Both
 
-    /// Exchanges grants; returns when the other end has ended that.
-    pub async fn exchange(&self, from: RecvStream, to: &mut SendStream<Bytes>) {
+    /// Exchanges grants until the other end stops.
+    pub async fn exchange_grants(&self, from: RecvStream, to: &mut SendStream<Bytes>) {
         tokio::select! {
-            () = self.receive(from) => {}
-            () = self.send(to) => {}
+            () = self.receive_grants(from) => {}
+            () = self.send_grants(to) => {}
         }
     }
 
-    /// Sends grants until the other end has ended that.
-    pub async fn send(&self, to: &mut SendStream<Bytes>) {
+    /// Sends grants until the other end resets the stream.
+    pub async fn send_grants(&self, to: &mut SendStream<Bytes>) {
         loop {
-            let records = self.take_records();
+            let records = self.take_grant_records();
             if records.is_empty() {
-                self.has_grants.notified().await;
+                self.grant_added.notified().await;
             } else if send_data(to, records, false).await.is_err() {
                 return;
             }
         }
     }
 
-    pub async fn receive(&self, mut from: RecvStream) {
+    pub async fn receive_grants(&self, mut from: RecvStream) {
         let mut received = BytesMut::new();
         while let Some(Ok(data)) = from.data().await {
             let _ = from.flow_control().release_capacity(data.len());
             received.extend_from_slice(&data);
-            self.read_records(&mut received);
+            self.apply_grant_records(&mut received);
         }
     }
 
-    fn take_records(&self) -> Bytes {
-        let mut grants = locked(&self.grants);
-        let mut records = BytesMut::with_capacity(RECORD * grants.len());
+    fn take_grant_records(&self) -> Bytes {
+        let mut grants = locked(&self.pending_grants);
+        let mut records = BytesMut::with_capacity(RECORD_SIZE * grants.len());
         for (stream, total) in grants.drain() {
             records.put_u32(stream);
             records.put_u64(total);
@@ -147,10 +154,10 @@ impl Windows {
         records.freeze()
     }
 
-    /// Takes whole records.
-    fn read_records(&self, received: &mut BytesMut) {
+    /// Takes complete records, and raises the limits of their streams.
+    fn apply_grant_records(&self, received: &mut BytesMut) {
         let limits = locked(&self.limits);
-        while received.len() >= RECORD {
+        while received.len() >= RECORD_SIZE {
             let (stream, total) = (received.get_u32(), received.get_u64());
             if let Some(limit) = limits.get(&stream) {
                 limit.raise(total);
@@ -158,7 +165,7 @@ impl Windows {
         }
     }
 
-    // The line
+    // Round trips
 
     pub fn round_trip(&self) -> Duration {
         Duration::from_micros(self.round_trip.load(Ordering::Relaxed))
@@ -167,27 +174,27 @@ impl Windows {
     /// Measures round trips. Regular pings also keep load balancers from ending connections without
     /// data. Returns when the other end has not answered one in time.
     pub async fn keep_alive(&self, pings: Option<PingPong>) {
-        self.ping(pings, PING, PONG).await;
+        self.ping(pings, PING_INTERVAL, PONG_TIMEOUT).await;
     }
 
-    async fn ping(&self, pings: Option<PingPong>, pause: Duration, wait: Duration) {
+    async fn ping(&self, pings: Option<PingPong>, interval: Duration, patience: Duration) {
         let Some(mut pings) = pings else { return std::future::pending().await };
         loop {
             let sent = Instant::now();
-            if !matches!(timeout(wait, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
+            if !matches!(timeout(patience, pings.ping(Ping::opaque())).await, Ok(Ok(_))) {
                 return;
             }
-            self.on_round_trip(sent.elapsed());
-            sleep(pause).await;
+            self.record_round_trip(sent.elapsed());
+            sleep(interval).await;
         }
     }
 
     /// Follows shorter round trips at once, and longer ones slowly: data on the line delays pings.
-    fn on_round_trip(&self, seen: Duration) {
-        let seen = (seen.as_micros() as u64).max(1);
-        let known = self.round_trip.load(Ordering::Relaxed);
-        let is_shorter = known == 0 || seen < known;
-        let next = if is_shorter { seen } else { known + (seen - known) / 8 };
+    fn record_round_trip(&self, measured: Duration) {
+        let measured = (measured.as_micros() as u64).max(1);
+        let average = self.round_trip.load(Ordering::Relaxed);
+        let is_shorter = average == 0 || measured < average;
+        let next = if is_shorter { measured } else { average + (measured - average) / 8 };
         self.round_trip.store(next, Ordering::Relaxed);
     }
 }
@@ -198,41 +205,45 @@ mod tests {
     use crate::random::Random;
 
     fn records(windows: &Windows, grants: &[(u32, u64)]) -> Bytes {
-        grants.iter().for_each(|(stream, total)| windows.grant(*stream, *total));
-        windows.take_records()
+        grants.iter().for_each(|(stream, total)| windows.add_grant(*stream, *total));
+        windows.take_grant_records()
     }
 
     #[test]
     fn grants_reach_their_streams_however_they_are_cut() {
         let (near, far) = (Windows::default(), Windows::default());
-        let sent = records(&near, &[(1, FIRST + 5), (3, FIRST + 7), (9, u64::MAX)]);
-        assert_eq!((sent.len(), near.take_records().len()), (3 * RECORD, 0));
+        let sent =
+            records(&near, &[(1, INITIAL_WINDOW + 5), (3, INITIAL_WINDOW + 7), (9, u64::MAX)]);
+        assert_eq!((sent.len(), near.take_grant_records().len()), (3 * RECORD_SIZE, 0));
         for cut in 0..=sent.len() {
-            let limits = [1, 3, 5].map(|stream| far.limit(stream));
+            let limits = [1, 3, 5].map(|stream| far.add_limit(stream));
             let mut received = BytesMut::from(&sent[..cut]);
-            far.read_records(&mut received);
-            assert!(received.len() < RECORD);
+            far.apply_grant_records(&mut received);
+            assert!(received.len() < RECORD_SIZE);
             received.extend_from_slice(&sent[cut..]);
-            far.read_records(&mut received);
+            far.apply_grant_records(&mut received);
             assert!(received.is_empty());
-            assert_eq!(limits.map(|limit| limit.total()), [FIRST + 5, FIRST + 7, FIRST]);
+            assert_eq!(
+                limits.map(|limit| limit.total()),
+                [INITIAL_WINDOW + 5, INITIAL_WINDOW + 7, INITIAL_WINDOW]
+            );
         }
     }
 
     #[test]
     fn any_bytes_lower_no_limit_and_leave_less_than_a_record() {
         let windows = Windows::default();
-        let limit = windows.limit(0);
+        let limit = windows.add_limit(0);
         let (mut random, mut received) = (Random::new(11), BytesMut::new());
         for _ in 0..10_000 {
             let before = limit.total();
             let mut bytes = random.bytes::<16>();
             bytes[..4].fill(0);
             received.extend_from_slice(&bytes[..random.below(17)]);
-            windows.read_records(&mut received);
-            assert!(received.len() < RECORD && limit.total() >= before);
+            windows.apply_grant_records(&mut received);
+            assert!(received.len() < RECORD_SIZE && limit.total() >= before);
         }
-        windows.unlimit(0);
+        windows.remove_limit(0);
         assert!(locked(&windows.limits).is_empty());
     }
 
@@ -240,11 +251,11 @@ mod tests {
     fn grants_of_streams_wait_once_and_end_with_them() {
         let windows = Windows::default();
         for total in 1..100 {
-            windows.grant(1, total);
-            windows.grant(3, total);
+            windows.add_grant(1, total);
+            windows.add_grant(3, total);
         }
-        windows.forget(3, FIRST);
-        let mut sent = windows.take_records();
+        windows.on_stream_end(3, INITIAL_WINDOW);
+        let mut sent = windows.take_grant_records();
         assert_eq!((sent.get_u32(), sent.get_u64(), sent.len()), (1, 99, 0));
     }
 
@@ -252,9 +263,9 @@ mod tests {
     fn the_shortest_round_trip_counts() {
         let windows = Windows::default();
         assert_eq!(windows.round_trip(), Duration::ZERO);
-        for (seen, known) in [(80, 80), (20, 20), (100, 30), (30, 30)] {
-            windows.on_round_trip(Duration::from_micros(seen));
-            assert_eq!(windows.round_trip(), Duration::from_micros(known));
+        for (measured, expected) in [(80, 80), (20, 20), (100, 30), (30, 30)] {
+            windows.record_round_trip(Duration::from_micros(measured));
+            assert_eq!(windows.round_trip(), Duration::from_micros(expected));
         }
     }
 
@@ -272,7 +283,7 @@ mod tests {
                 std::future::pending::<()>().await;
             });
             let windows = Windows::default();
-            let wait = if answers { PONG } else { moment };
+            let wait = if answers { PONG_TIMEOUT } else { moment };
             let alive = timeout(100 * moment, windows.ping(pings, moment, wait)).await.is_err();
             assert_eq!((alive, !windows.round_trip().is_zero()), (answers, answers));
             agent.abort();
