@@ -60,7 +60,14 @@ async def _measure(cluster: LocalCluster) -> None:
     report = BenchReport("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        scenes = (_resync, _large, _many, _huge, _check, _impersonation)
+        scenes = (
+            _measure_resyncs,
+            _measure_large_service,
+            _measure_many_services,
+            _measure_huge_service,
+            _measure_full_check,
+            _measure_impersonation,
+        )
         for scene in [one for one in scenes if one.__name__[1:] in sys.argv[1:]] or scenes:
             async with FakeHub() as hub:
                 state = Path(folder) / scene.__name__
@@ -68,20 +75,20 @@ async def _measure(cluster: LocalCluster) -> None:
     report.write()
 
 
-async def _large(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_large_service(bench: "AgentBench", report: BenchReport) -> None:
     """First sync of one large service; each round uses a new agent."""
-    took, bare = [], [await bench.bare(1, LARGE)]
+    took, bare = [], [await bench.measure_bare_loop(1, LARGE)]
     for number in range(ROUNDS):
         state = bench.state.with_name(f"large-{number}")
         async with FakeHub() as hub:
             fresh = AgentBench(hub, bench.kubeconfig, state, bench.cluster)
             async with fresh.agent() as pid:
-                took.append(await fresh.sync(pid, 1, LARGE))
-        bare.append(await bench.bare(1, LARGE))
-    _compare(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
+                took.append(await fresh.measure_sync(pid, 1, LARGE))
+        bare.append(await bench.measure_bare_loop(1, LARGE))
+    _add_comparison(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
 
 
-async def _impersonation(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_impersonation(bench: "AgentBench", report: BenchReport) -> None:
     """Applies of a fenced service, as its account, in turn with those of the agent itself."""
     place = bench.namespace
     bench.cluster.kubectl("-n", place, "create", "serviceaccount", "deployer")
@@ -92,11 +99,13 @@ async def _impersonation(bench: "AgentBench", report: BenchReport) -> None:
     fence = pb.Fence(project="shop", service_account=f"{place}:deployer", rules=rules)
     took: dict[bool, list[Duration]] = {False: [], True: []}
     async with bench.agent() as pid:
-        await bench.sync(pid, 1, 1)
+        await bench.measure_sync(pid, 1, 1)
         for number in range(1, 4 * IMPERSONATED_ROUNDS + 1):
             # Both orders, as the second of a pair meets a warmer server.
             fenced = number % 4 in {1, 2}
-            took[fenced].append(await bench.apply_one(pid, number, fence if fenced else None))
+            took[fenced].append(
+                await bench.measure_first_apply(pid, number, fence if fenced else None)
+            )
     for what in ("wall", "cpu"):
         report.add(
             f"apply of {IMPERSONATED} objects as a service account: {what}",
@@ -108,70 +117,70 @@ async def _impersonation(bench: "AgentBench", report: BenchReport) -> None:
         )
 
 
-async def _many(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_many_services(bench: "AgentBench", report: BenchReport) -> None:
     """First sync of many small services, drift, and a restart of the agent."""
-    bare = [await bench.bare(MANY, EACH)]
+    bare = [await bench.measure_bare_loop(MANY, EACH)]
     async with bench.agent() as pid:
-        took = await bench.sync(pid, MANY, EACH)
+        took = await bench.measure_sync(pid, MANY, EACH)
         await asyncio.sleep(SETTLE_S)
         report.add("first sync, CPU per service", [took.cpu * 1000 / MANY], "ms", goal=75)
         reports = len(bench.hub.reports) / MANY
         report.add("first sync, reports per service", [reports], "", goal=2.5)
         report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
-        bare.append(await bench.bare(MANY, EACH))
-        _compare(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
-        healed = await bench.drifts()
+        bare.append(await bench.measure_bare_loop(MANY, EACH))
+        _add_comparison(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
+        healed = await bench.measure_drifts()
         report.add(f"drift healed with {MANY} services, p50", [median(healed)], "s", goal=0.1)
         report.add("drift healed, p95", [quantiles(healed, n=20)[-1]], "s", goal=0.5)
     start = time.perf_counter()
     async with bench.agent() as pid:
-        bench.forget()
-        await bench.healthy(MANY)
+        bench.forget_reports()
+        await bench.wait_until_healthy(MANY)
         report.add("restart until all services are reported", [time.perf_counter() - start], "s")
         written = sum(report.status.written for report in bench.hub.reports)
         report.add("restart, objects written", [written], "", goal=0)
 
 
-async def _resync(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_resyncs(bench: "AgentBench", report: BenchReport) -> None:
     """Repeated syncs, which write nothing, and then an idle agent."""
-    bare = [(await bench.bare(RESYNCED, RESYNCED_EACH)).cpu]
+    bare = [(await bench.measure_bare_loop(RESYNCED, RESYNCED_EACH)).cpu]
     size = f"{RESYNCED} services x {RESYNCED_EACH}"
     async with bench.agent() as pid:
-        await bench.sync(pid, RESYNCED, RESYNCED_EACH)
+        await bench.measure_sync(pid, RESYNCED, RESYNCED_EACH)
         await asyncio.sleep(SETTLE_S)
-        again = await bench.sync(pid, RESYNCED, RESYNCED_EACH)
-        _seconds(report, f"same again, {size}: CPU", again.cpu, bare, 0.3)
-        report.add("repeated sync: objects written", [bench.written()], "", goal=0)
-        asked = await bench.ask(pid, RESYNCED)
-        _seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
-        report.add("sync on request: objects written", [bench.written()], "", goal=0)
-        await _idle(report, pid, RESYNCED)
+        again = await bench.measure_sync(pid, RESYNCED, RESYNCED_EACH)
+        _add_seconds(report, f"same again, {size}: CPU", again.cpu, bare, 0.3)
+        report.add("repeated sync: objects written", [bench.count_written()], "", goal=0)
+        asked = await bench.measure_check(pid, RESYNCED)
+        _add_seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
+        report.add("sync on request: objects written", [bench.count_written()], "", goal=0)
+        await _measure_idle(report, pid, RESYNCED)
         report.add("idle: memory", [_resident_megabytes(pid)], "MB", goal=80)
 
 
-async def _huge(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_huge_service(bench: "AgentBench", report: BenchReport) -> None:
     """Peak memory for a service with very many objects."""
     async with bench.agent() as pid:
-        await bench.sync(pid, 1, HUGE)
+        await bench.measure_sync(pid, 1, HUGE)
         name = f"service of {HUGE} objects: peak memory"
         report.add(name, [_peak_mebibytes(pid)], "MiB", goal=128)
 
 
-async def _check(bench: "AgentBench", report: BenchReport) -> None:
+async def _measure_full_check(bench: "AgentBench", report: BenchReport) -> None:
     """Very many objects: one full check, then watches."""
-    bare = [(await bench.bare(CHECKED, CHECKED_EACH)).wall]
+    bare = [(await bench.measure_bare_loop(CHECKED, CHECKED_EACH)).wall]
     async with bench.agent() as pid:
-        await bench.sync(pid, CHECKED, CHECKED_EACH)
+        await bench.measure_sync(pid, CHECKED, CHECKED_EACH)
         await asyncio.sleep(SETTLE_S)
-        took = await bench.ask(pid, CHECKED)
+        took = await bench.measure_check(pid, CHECKED)
         name = f"full check, {CHECKED} services x {CHECKED_EACH}"
-        _seconds(report, f"{name}: time", took.wall, bare, 60)
+        _add_seconds(report, f"{name}: time", took.wall, bare, 60)
         report.add(f"{name}: CPU of a minute", [took.cpu / 60], "core", goal=0.2)
-        await _idle(report, pid, CHECKED)
+        await _measure_idle(report, pid, CHECKED)
         report.add("after the check: memory", [_resident_megabytes(pid)], "MB")
 
 
-async def _idle(report: BenchReport, pid: int, services: int) -> None:
+async def _measure_idle(report: BenchReport, pid: int, services: int) -> None:
     await asyncio.sleep(SETTLE_S)
     used = _cpu_seconds(pid)
     await asyncio.sleep(IDLE_S)
@@ -187,14 +196,16 @@ class Duration:
     cpu: float
 
 
-def _seconds(report: BenchReport, name: str, value: float, bare: list[float], goal: float) -> None:
+def _add_seconds(
+    report: BenchReport, name: str, value: float, bare: list[float], goal: float
+) -> None:
     """Reports seconds against a goal, and compares them with applying everything."""
     report.add(name, [value], "s", goal=goal)
     title = f"{name}, compared with applying all"
     report.add(title, [value], "s", baseline="bare apply loop", baseline_values=bare)
 
 
-def _compare(
+def _add_comparison(
     report: BenchReport, name: str, took: list[Duration], bare: list[Duration], goal: float
 ) -> None:
     for what, values, base in (
@@ -214,7 +225,7 @@ def _compare(
 async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -> None:
     """Applies the same bytes as the agent without bookkeeping, and prints the time."""
     access = from_kubeconfig(Path(kubeconfig), None, SystemClock())
-    turn = asyncio.Semaphore(CONCURRENCY)
+    free_slots = asyncio.Semaphore(CONCURRENCY)
     headers = await access.headers() | {"Content-Type": "application/apply-patch+yaml"}
     connector = aiohttp.TCPConnector(ssl=access.tls() if access.tls else False, limit=0)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
@@ -225,7 +236,7 @@ async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -
             query = {"fieldManager": "bench", "force": "true"}
             # With ownership labels of another name, so that no agent adopts the objects.
             data = orjson.dumps(resource).replace(b"towline.dev", b"bench-0.dev")
-            async with turn, session.patch(url, params=query, data=data) as answer:
+            async with free_slots, session.patch(url, params=query, data=data) as answer:
                 answer.raise_for_status()
                 orjson.loads(await answer.read())
 
@@ -243,15 +254,15 @@ class AgentBench:
     kubeconfig: Path
     state: Path
     cluster: LocalCluster
-    well: set[str] = field(default_factory=set)
-    looked_at: int = 0
+    healthy_ids: set[str] = field(default_factory=set)
+    handled_reports: int = 0
     loops: int = 0
 
     def __post_init__(self) -> None:
         self.namespace = self.state.name.strip("_")
         self.cluster.kubectl("create", "namespace", self.namespace)
 
-    async def bare(self, services: int, each: int) -> Duration:
+    async def measure_bare_loop(self, services: int, each: int) -> Duration:
         """Measures the bare loop for the same number of objects."""
         self.loops += 1
         namespace = f"{self.namespace}-bare-{self.loops}"
@@ -269,30 +280,30 @@ class AgentBench:
         output, _ = await process.communicate()
         return Duration(*map(float, output.split()))
 
-    async def sync(self, pid: int, services: int, each: int) -> Duration:
+    async def measure_sync(self, pid: int, services: int, each: int) -> Duration:
         """Requests services; measures the time until all are healthy."""
-        self.forget()
+        self.forget_reports()
         await self.hub.until(lambda: self.hub.hellos, 30)
         await asyncio.sleep(SETTLE_S)
         used, start = _cpu_seconds(pid), time.perf_counter()
         for number in range(services):
             self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
-        await self.healthy(services)
+        await self.wait_until_healthy(services)
         return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
-    async def apply_one(self, pid: int, number: int, fence: pb.Fence | None) -> Duration:
+    async def measure_first_apply(self, pid: int, number: int, fence: pb.Fence | None) -> Duration:
         """Measures the first apply of a service."""
-        self.forget()
+        self.forget_reports()
         used, start = _cpu_seconds(pid), time.perf_counter()
         objects = _objects(number, IMPERSONATED)
         service = self._service(number)
         self.hub.want(service, objects, namespace=self.namespace, fence=fence)
-        await self.healthy(1)
+        await self.wait_until_healthy(1)
         return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
-    async def ask(self, pid: int, services: int) -> Duration:
+    async def measure_check(self, pid: int, services: int) -> Duration:
         """Requests a check of services; measures the time until the agent reported all."""
-        self.forget()
+        self.forget_reports()
         used, start = _cpu_seconds(pid), time.perf_counter()
         for number in range(services):
             ask = pb.Command(id=new_id(SystemClock().now()))
@@ -301,36 +312,38 @@ class AgentBench:
         await self.hub.until(lambda: len(self.hub.results()) == services, PATIENCE_S)
         return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
-    async def drifts(self) -> list[float]:
+    async def measure_drifts(self) -> list[float]:
         """Seconds from a foreign write until the agent healed the object."""
         access = from_kubeconfig(self.kubeconfig, None, SystemClock())
         headers = await access.headers() | {"Content-Type": "application/merge-patch+json"}
         connector = aiohttp.TCPConnector(ssl=access.tls() if access.tls else False)
         root = f"{access.server}/api/v1/namespaces/{self.namespace}/configmaps"
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-            return [await _heal(session, f"{root}/{_name(n)}-0") for n in range(DRIFTS)]
+            return [
+                await _seconds_until_healed(session, f"{root}/{_name(n)}-0") for n in range(DRIFTS)
+            ]
 
-    def forget(self) -> None:
+    def forget_reports(self) -> None:
         """Ignores all earlier reports."""
         self.hub.reports.clear()
-        self.well.clear()
-        self.looked_at = 0
+        self.healthy_ids.clear()
+        self.handled_reports = 0
 
-    async def healthy(self, services: int) -> None:
+    async def wait_until_healthy(self, services: int) -> None:
         """Waits until all services are healthy in their newest generation."""
 
-        def all_are() -> bool:
-            for report in self.hub.reports[self.looked_at :]:
+        def are_all_healthy() -> bool:
+            for report in self.hub.reports[self.handled_reports :]:
                 status = report.status
                 newest = self.hub.desired[status.service_id].sequence if status.service_id else -1
                 if status.phase == pb.PHASE_HEALTHY and status.sequence == newest:
-                    self.well.add(status.service_id)
-            self.looked_at = len(self.hub.reports)
-            return len(self.well) == services
+                    self.healthy_ids.add(status.service_id)
+            self.handled_reports = len(self.hub.reports)
+            return len(self.healthy_ids) == services
 
-        await self.hub.until(all_are, PATIENCE_S)
+        await self.hub.until(are_all_healthy, PATIENCE_S)
 
-    def written(self) -> int:
+    def count_written(self) -> int:
         """Number of objects written, by the last report of each service."""
         last = {
             report.status.service_id: report.status
@@ -365,7 +378,7 @@ class AgentBench:
             await process.wait()
 
 
-async def _heal(session: aiohttp.ClientSession, url: str) -> float:
+async def _seconds_until_healed(session: aiohttp.ClientSession, url: str) -> float:
     start = time.perf_counter()
     async with session.patch(url, data=b'{"data":{"v":"foreign"}}') as answer:
         answer.raise_for_status()

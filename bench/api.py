@@ -123,7 +123,7 @@ def measure_stores(report: BenchReport, parts: Collection[str]) -> None:
 
 def measure_execution(report: BenchReport) -> None:
     """Compares our execution of a query with strawberry's."""
-    rows = [_made(number) for number in range(100)]
+    rows = [_make_deployment(number) for number in range(100)]
 
     @strawberry.type
     class Query:
@@ -155,7 +155,7 @@ async def _taken_in_turns(*schemas: strawberry.Schema) -> list[list[float]]:
     return [rate[3:] for rate in rates]
 
 
-def _made(number: int) -> ServiceDeployment:
+def _make_deployment(number: int) -> ServiceDeployment:
     cluster = ClusterType.of(_cluster(f"c{number % 10}"))
     objects = [_object(f"{number}-{i}") for i in range(3)]
     return ServiceDeployment.of(_service(f"s{number}"), cluster=cluster, components=objects)
@@ -209,16 +209,16 @@ class StoreBench:
         await migrate(engine)
         await fill(engine, self._objects, DEPLOYMENTS if "history" in parts else 0)
         self._open(engine)
-        self._baseline = await _times(self._one_row)
+        self._baseline = await _measure_times(self._one_row)
         asked = {
-            "lists": self._lists,
-            "searches": self._searches,
-            "history": self._history,
-            "writes": self._writes,
+            "lists": self._measure_lists,
+            "searches": self._measure_searches,
+            "history": self._measure_history,
+            "writes": self._measure_writes,
         }
-        for part, ask in asked.items():
+        for part, run_query in asked.items():
             if part in parts:
-                await ask()
+                await run_query()
         await self._store.close()
 
     async def run_searches(self, url: str) -> None:
@@ -227,10 +227,10 @@ class StoreBench:
         await migrate(engine)
         async with _without_indexes(engine, services_store.components):
             await fill(engine, self._objects, deployments=0)
-        await _analyse(engine)
+        await _update_statistics(engine)
         self._open(engine)
-        self._baseline = await _times(self._one_row)
-        await self._searches()
+        self._baseline = await _measure_times(self._one_row)
+        await self._measure_searches()
         await self._store.close()
 
     def _open(self, engine: AsyncEngine) -> None:
@@ -240,12 +240,18 @@ class StoreBench:
         self._services, self._clusters = Services(deps, SERVICE_PARTS), Clusters(deps)
         self._search, self._reports = SearchOperations(deps), LedgerReports(deps)
 
-    async def _ask(
-        self, what: str, most: float | None, ask: Callable[[], Awaitable[Any]], runs: int = RUNS
+    async def _measure_query(
+        self,
+        what: str,
+        max_seconds: float | None,
+        run_query: Callable[[], Awaitable[Any]],
+        runs: int = RUNS,
     ) -> None:
-        times = await _times(ask, runs)
+        times = await _measure_times(run_query, runs)
         label = f"{self._name}: {what}"
-        self._report.add(f"{label}, p95", [_p95(times) * 1000], "ms", goal=most and most * 1000)
+        self._report.add(
+            f"{label}, p95", [_p95(times) * 1000], "ms", goal=max_seconds and max_seconds * 1000
+        )
         self._report.add(label, [took * 1000 for took in times], "ms", baseline="one row by id",
                          baseline_values=[took * 1000 for took in self._baseline])  # fmt: skip
 
@@ -253,7 +259,7 @@ class StoreBench:
         async with self._store.read() as tx:
             await tx[ServiceStore].get(f"s{1_000_000 + SERVICES // 2}")
 
-    async def _lists(self) -> None:
+    async def _measure_lists(self) -> None:
         deep = f"s{1_000_000 + SERVICES - 200}"
         pages = {
             "first page of services": PageQuery(),
@@ -270,46 +276,52 @@ class StoreBench:
             "services by a frequent part, counted": PageQuery(text="pay", counting=True),
         }
         for what, query in pages.items():
-            await self._ask(what, self._most, lambda q=query: self._services.page(SYSTEM, q))
+            await self._measure_query(
+                what, self._most, lambda q=query: self._services.page(SYSTEM, q)
+            )
         clusters = PageQuery(seen_since=NOW - timedelta(days=1), counting=True)
-        await self._ask("connected clusters", self._most,
+        await self._measure_query("connected clusters", self._most,
                         lambda: self._clusters.page(SYSTEM, clusters))  # fmt: skip
         whole = PageQuery(equals={"deleted_at": ANY})
-        await self._ask("map of the fleet", 0.3, lambda: self._search.fleet_map(SYSTEM, whole))
+        await self._measure_query(
+            "map of the fleet", 0.3, lambda: self._search.fleet_map(SYSTEM, whole)
+        )
 
-    async def _searches(self) -> None:
-        most = None if self._name == "SQLite" else 0.3
+    async def _measure_searches(self) -> None:
+        max_seconds = None if self._name == "SQLite" else 0.3
         rare = f"mail-{self._objects - 4}"
         for text in ("kind:Deployment image:log4j<2.17", "label:app=a77", rare, "kind:Pod pay",
                      "cluster:c1000007 kind:Service"):  # fmt: skip
-            await self._ask(f"search {text}", most,
+            await self._measure_query(f"search {text}", max_seconds,
                             lambda q=text: self._search.objects(SYSTEM, q, 50, None))  # fmt: skip
-        await self._ask("things by a part of their names", 0.1,
+        await self._measure_query("things by a part of their names", 0.1,
                         lambda: self._search.places(SYSTEM, f"stock-{SERVICES - 2}"))  # fmt: skip
 
-    async def _history(self) -> None:
+    async def _measure_history(self) -> None:
         since = NOW - timedelta(days=396)
-        await self._ask("figures over 13 months", 0.5, lambda: self._reports.figures(
+        await self._measure_query("figures over 13 months", 0.5, lambda: self._reports.figures(
             SYSTEM, since, NOW, ReportFilter(), ReportPeriod.WEEK))  # fmt: skip
-        await self._ask("the fleet at a moment", 0.5, lambda: self._reports.at(
+        await self._measure_query("the fleet at a moment", 0.5, lambda: self._reports.at(
             SYSTEM, NOW - timedelta(days=100), ReportFilter()))  # fmt: skip
-        await self._ask("a commit's walk", None, lambda: self._reports.trace(SYSTEM, f"{7:040x}"))
+        await self._measure_query(
+            "a commit's walk", None, lambda: self._reports.trace(SYSTEM, f"{7:040x}")
+        )
 
-    async def _writes(self) -> None:
+    async def _measure_writes(self) -> None:
         numbers = iter(range(10_000))
 
         async def create() -> None:
             change = ServiceChange(name=f"new-{next(numbers)}", namespace="shop")
             await self._services.create(SYSTEM, "c1000001", None, change)
 
-        await self._ask("a service made, with audit and ledger", 0.015, create, WRITES)
+        await self._measure_query("a service made, with audit and ledger", 0.015, create, WRITES)
 
 
-async def _times(ask: Callable[[], Awaitable[Any]], runs: int = RUNS) -> list[float]:
+async def _measure_times(run_query: Callable[[], Awaitable[Any]], runs: int = RUNS) -> list[float]:
     times = []
     for _ in range(runs + 2):
         start = time.perf_counter()
-        await ask()
+        await run_query()
         times.append(time.perf_counter() - start)
     return times[2:]
 
@@ -340,10 +352,10 @@ async def fill(engine: AsyncEngine, objects: int = OBJECTS, deployments: int = D
         for start in range(0, deployments, 5_000):
             rows = [_deployment(number) for number in range(start, start + 5_000)]
             await connection.execute(insert(services_store.deployments), rows)
-    await _analyse(engine)
+    await _update_statistics(engine)
 
 
-async def _analyse(engine: AsyncEngine) -> None:
+async def _update_statistics(engine: AsyncEngine) -> None:
     how = "VACUUM ANALYZE" if engine.dialect.name == "postgresql" else "ANALYZE"
     async with engine.connect() as connection:
         connection = await connection.execution_options(isolation_level="AUTOCOMMIT")

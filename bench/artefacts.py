@@ -16,7 +16,7 @@ from pathlib import Path
 import uvloop
 
 from bench.git_harness.argocd import ArgoCheckout
-from bench.gitcache import FOLDERS, MAIN, settle_at, spec, timed
+from bench.gitcache import FOLDERS, MAIN, spec, timed, wait_for_commit
 from bench.monorepo import MEMORY, service, service_folders
 from bench.report import BenchReport
 from core.identity import RepositoryId
@@ -60,7 +60,7 @@ class ArtefactBench:
     async def follow(self) -> None:
         """Waits until the cache has the newest commit."""
         await self.cache.request_poll(NAME, {MAIN: self.sha})
-        await settle_at(self.cache, NAME, self.sha)
+        await wait_for_commit(self.cache, NAME, self.sha)
 
     async def read(self, folder: str) -> None:
         """Reads the bundle of a folder."""
@@ -86,14 +86,14 @@ class ArtefactBench:
         return (time.perf_counter() - started) * 1000
 
 
-async def small_folders(report: BenchReport, stand: ArtefactBench, folders: Sequence[str]) -> None:
+async def small_folders(report: BenchReport, bench: ArtefactBench, folders: Sequence[str]) -> None:
     """Small folders in sequence, and 1,000 concurrently."""
     ours, theirs = [], []
     for folder in folders[:ONE_BY_ONE]:
-        ours.append(await timed(lambda folder=folder: stand.read(folder)))
-        theirs.append(await stand.archive(folder))
+        ours.append(await timed(lambda folder=folder: bench.read(folder)))
+        theirs.append(await bench.archive(folder))
     many = folders[ONE_BY_ONE : ONE_BY_ONE + AT_ONCE]
-    together = await timed(lambda: stand.read_all(many)) / len(many)
+    together = await timed(lambda: bench.read_all(many)) / len(many)
     for name, values in (
         ("artefact of a small folder", ours),
         (f"  each of {AT_ONCE:,} in parallel", [together]),
@@ -101,12 +101,12 @@ async def small_folders(report: BenchReport, stand: ArtefactBench, folders: Sequ
         report.add(name, values, "ms", baseline="git archive", baseline_values=theirs, goal=1 / 5)
 
 
-async def large_folder(report: BenchReport, stand: ArtefactBench) -> None:
+async def large_folder(report: BenchReport, bench: ArtefactBench) -> None:
     """A folder with 14 MB of YAML."""
-    theirs = [await stand.archive(LARGE)]
+    theirs = [await bench.archive(LARGE)]
     report.add(
         "artefact of a folder of 14 MB",
-        [await timed(lambda: stand.read(LARGE))],
+        [await timed(lambda: bench.read(LARGE))],
         "ms",
         baseline="git archive",
         baseline_values=theirs,
@@ -114,32 +114,32 @@ async def large_folder(report: BenchReport, stand: ArtefactBench) -> None:
     )
 
 
-async def unchanged(report: BenchReport, stand: ArtefactBench, folders: Sequence[str]) -> None:
+async def unchanged(report: BenchReport, bench: ArtefactBench, folders: Sequence[str]) -> None:
     """CPU time for an unchanged folder: by its key, and by a render request."""
-    await stand.cache.trees(NAME, stand.sha, folders)
+    await bench.cache.trees(NAME, bench.sha, folders)
     started = time.process_time()
-    await stand.cache.trees(NAME, stand.sha, folders)
+    await bench.cache.trees(NAME, bench.sha, folders)
     keyed = (time.process_time() - started) / len(folders)
     known = folders[:AT_ONCE]
     started = time.process_time()
-    await stand.read_all(known)
+    await bench.read_all(known)
     read = (time.process_time() - started) / len(known)
     report.add("CPU to say that a folder is unchanged", [keyed * 1e6], "µs", goal=50)
     report.add("  to give its bundle once more", [read * 1e6], "µs")
 
 
 async def everything(
-    report: BenchReport, stand: ArtefactBench, folders: Sequence[str], argo: Path
+    report: BenchReport, bench: ArtefactBench, folders: Sequence[str], argo: Path
 ) -> None:
     """One commit that changes all services."""
-    checkout = await asyncio.to_thread(ArgoCheckout, argo, stand.repository.url)
+    checkout = await asyncio.to_thread(ArgoCheckout, argo, bench.repository.url)
     await asyncio.to_thread(checkout.artefact, folders[0])
     files = {f"{folder}/a.yaml": service(folder, 1) for folder in folders}
-    stand.sha = await asyncio.to_thread(stand.repository.commit, files)
+    bench.sha = await asyncio.to_thread(bench.repository.commit, files)
 
     async def ours() -> None:
-        await stand.follow()
-        await stand.read_all(folders)
+        await bench.follow()
+        await bench.read_all(folders)
 
     report.add(
         f"commit to artefacts, all {len(folders):,} services changed",
@@ -168,13 +168,13 @@ async def main() -> None:
         # As the program does after its start.
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
-        stand = ArtefactBench(cache, server.create_repository("fleet"), data / "repositories")
-        cache.follow(spec("fleet", stand.repository, folders))
-        await stand.push({f"{folder}/a.yaml": service(folder, 0) for folder in folders} | large())
-        await small_folders(report, stand, folders)
-        await large_folder(report, stand)
-        await unchanged(report, stand, folders[:AT_ONCE])
-        await everything(report, stand, folders, Path(folder) / "argo")
+        bench = ArtefactBench(cache, server.create_repository("fleet"), data / "repositories")
+        cache.follow(spec("fleet", bench.repository, folders))
+        await bench.push({f"{folder}/a.yaml": service(folder, 0) for folder in folders} | large())
+        await small_folders(report, bench, folders)
+        await large_folder(report, bench)
+        await unchanged(report, bench, folders[:AT_ONCE])
+        await everything(report, bench, folders, Path(folder) / "argo")
         await cache.stop()
     report.write()
 

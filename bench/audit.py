@@ -92,13 +92,13 @@ async def measure(dialect: str, url: str, report: BenchReport) -> None:
         await connection.run_sync(_METADATA.create_all)
     store = SqlStore(engine, REPOSITORIES)
     try:
-        await _writes(dialect, store, report)
-        await _questions(dialect, store, report)
+        await _measure_writes(dialect, store, report)
+        await _measure_queries(dialect, store, report)
     finally:
         await store.close()
 
 
-async def _writes(dialect: str, store: SqlStore, report: BenchReport) -> None:
+async def _measure_writes(dialect: str, store: SqlStore, report: BenchReport) -> None:
     plain, with_chain, plain_cpu, chain_cpu = [], [], [], []
     for number in range(BATCHES):
         rows = entries(BATCH, number * BATCH)
@@ -128,14 +128,14 @@ async def _writes(dialect: str, store: SqlStore, report: BenchReport) -> None:
     )  # fmt: skip
 
 
-async def _questions(dialect: str, store: SqlStore, report: BenchReport) -> None:
+async def _measure_queries(dialect: str, store: SqlStore, report: BenchReport) -> None:
     async def by_id() -> None:
         async with store.read() as tx:
             (await tx.connection.execute(select(PLAIN).where(PLAIN.c.id == BATCH))).one()
 
     base = _p95([1000 * await seconds(by_id) for _ in range(QUESTIONS)])
     deep = str(BATCH)
-    for name, wanted, query in (
+    for name, audit_filter, query in (
         ("newest of an actor", AuditFilter(actor="user7@example.org"), PageQuery(newest=True)),
         ("refused", AuditFilter(verdict=AuditVerdict.REFUSED), PageQuery(newest=True)),
         ("a page far back", AuditFilter(), PageQuery(newest=True, after=deep)),
@@ -146,9 +146,9 @@ async def _questions(dialect: str, store: SqlStore, report: BenchReport) -> None
         ),
     ):
 
-        async def ask(wanted: AuditFilter = wanted, query: PageQuery = query) -> None:
+        async def ask(audit_filter: AuditFilter = audit_filter, query: PageQuery = query) -> None:
             async with store.read() as tx:
-                await tx[AuditLog].search(wanted, query)
+                await tx[AuditLog].search(audit_filter, query)
 
         took = _p95([1000 * await seconds(ask) for _ in range(QUESTIONS)])
         report.add(

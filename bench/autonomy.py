@@ -59,7 +59,7 @@ async def _profile(
     bench: AgentBench, pid: int, repository: ServedRepository, report: BenchReport
 ) -> None:
     start = time.perf_counter()
-    await hub_knows(bench.hub, SERVICES)
+    await wait_for_reports(bench.hub, SERVICES)
     name = f"{SERVICES} services x {EACH} from git"
     report.add(f"{name}: first sync", [time.perf_counter() - start], "s")
     report.add(f"{name}: first sync, CPU", [cpu_seconds(pid)], "s")
@@ -77,23 +77,23 @@ async def _profile(
     report.add(f"{name}: memory of all processes", [memory_megabytes(pid)], "MB", goal=419)
 
 
-async def hub_knows(hub: FakeHub, services: int) -> None:
+async def wait_for_reports(hub: FakeHub, services: int) -> None:
     """Waits until the agent reported that many services as healthy."""
     healthy: set[str] = set()
 
-    def all_are() -> bool:
+    def are_all_healthy() -> bool:
         healthy.update(
             report.status.service_id for report in hub.reports if report.status.healthy_ms
         )
         return len(healthy) >= services
 
-    await hub.until(all_are, PATIENCE_S)
+    await hub.until(are_all_healthy, PATIENCE_S)
 
 
 def cpu_seconds(pid: int) -> float:
     """User and system CPU time of a process and its descendants."""
     ticks = 0
-    for member in _family(pid):
+    for member in _process_tree(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         ticks += sum(map(int, fields[11:15]))
     return ticks / _TICKS
@@ -102,15 +102,15 @@ def cpu_seconds(pid: int) -> float:
 def memory_megabytes(pid: int) -> float:
     """Memory of a process and its descendants; shared memory counts once."""
     found = 0
-    for member in _family(pid):
+    for member in _process_tree(pid):
         lines = Path(f"/proc/{member}/smaps_rollup").read_text().splitlines()
         found += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return found / 1e3
 
 
-def _family(pid: int) -> list[int]:
+def _process_tree(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(below for child in children for below in _family(int(child)))]
+    return [pid, *(below for child in children for below in _process_tree(int(child)))]
 
 
 def _definitions() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import uvloop
 
 from bench.git_harness.replicas import NAMES, GitCacheReplicas
-from bench.gitcache import settle_at, spec, timed
+from bench.gitcache import spec, timed, wait_for_commit
 from bench.monorepo import MEMORY, service, service_folders
 from bench.report import BenchReport
 from core.identity import RepositoryId
@@ -59,12 +59,12 @@ async def stampede(
     first = tier.client(*NAMES)
     await first.start()
     first.follow(spec(NAME, repository, folders))
-    await settle_at(first, NAME, sha)
+    await wait_for_commit(first, NAME, sha)
     asked, third = (name for name in NAMES if name != tier.owner(NAME))
     client = tier.client(asked)
     await client.start()
     client.follow(spec(NAME, repository, folders))
-    await settle_at(client, NAME, sha)
+    await wait_for_commit(client, NAME, sha)
     await read(client, sha, folders[-1])
     distinct, digests = folders[:READERS], []
 

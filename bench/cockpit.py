@@ -25,7 +25,7 @@ def _megabytes(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
-def _opened(environment: dict[str, str]) -> tuple[float, float, float]:
+def _measure_start(environment: dict[str, str]) -> tuple[float, float, float]:
     """Seconds until all services are listed, megabytes with them, and the milliseconds of a filter
     that matches no service.
     """
@@ -58,7 +58,7 @@ def main() -> None:
             "TOWLINE_CONFIG": str(Path(name) / "config.toml"),
         }
         with served.running():
-            runs = [_opened(environment) for _ in range(RUNS)]
+            runs = [_measure_start(environment) for _ in range(RUNS)]
     reads, megabytes, filters = zip(*runs, strict=True)
     report.add(f"{SERVICES:,} services listed", reads, "s")
     report.add("memory with them", megabytes, "MB", goal=60)

@@ -18,12 +18,12 @@ RUNS = 15
 _PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
 
 
-def _taken(words: list[str], environment: dict[str, str]) -> list[float]:
+def _measure_runs(arguments: list[str], environment: dict[str, str]) -> list[float]:
     """Milliseconds of each run. The first one is not counted: it fills the caches of files."""
     times = []
     for _ in range(RUNS + 1):
         begun = time.perf_counter()
-        subprocess.run([*_PROGRAM, *words], env=environment, check=True, capture_output=True)
+        subprocess.run([*_PROGRAM, *arguments], env=environment, check=True, capture_output=True)
         times.append((time.perf_counter() - begun) * 1_000)
     return times[1:]
 
@@ -36,12 +36,12 @@ def measure(served: ServedControlPlane, folder: Path, report: BenchReport) -> No
         "TOWLINE_TOKEN": served.token,
         "TOWLINE_CONFIG": str(folder / "config.toml"),
     }
-    report.add("towline --help", _taken(["--help"], environment), "ms", goal=120)
-    listed = _taken(["services", "list"], environment)
+    report.add("towline --help", _measure_runs(["--help"], environment), "ms", goal=120)
+    listed = _measure_runs(["services", "list"], environment)
     report.add(f"services list of {SERVICES:,}", listed, "ms", goal=500)
-    commands = _taken(["__complete", "clusters", "ro"], environment)
+    commands = _measure_runs(["__complete", "clusters", "ro"], environment)
     report.add("completion of a command", commands, "ms", goal=150)
-    names = _taken(["__complete", "services", "get", "payments-8"], environment)
+    names = _measure_runs(["__complete", "services", "get", "payments-8"], environment)
     report.add("completion of a name", names, "ms", goal=150)
 
 

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import yaml
 
-from bench.git_harness.pushes import connect, create_service, hint, ledger_stages, run, seconds
+from bench.git_harness.pushes import (
+    connect,
+    create_service,
+    ledger_stages,
+    run,
+    seconds,
+    send_webhook,
+)
 from bench.harness.load_generator import percentile
 from bench.report import BenchReport
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
@@ -37,7 +44,7 @@ class ObjectWatcher:
 
     member: DemoCluster
     namespace: str = NAMESPACE
-    seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    arrivals: dict[str, tuple[str, float]] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def start(self) -> subprocess.Popen[str]:
@@ -55,18 +62,18 @@ class ObjectWatcher:
         """Returns the time of a value, in seconds of the performance counter."""
         with self.changed:
             arrived = self.changed.wait_for(
-                lambda: self.seen.get(name, ("", 0.0))[0] == value, seconds
+                lambda: self.arrivals.get(name, ("", 0.0))[0] == value, seconds
             )
             if not arrived:
                 raise TimeoutError(f"{name} never became {value}")
-            return self.seen[name][1]
+            return self.arrivals[name][1]
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             name, _, value = line.strip().partition(" ")
             with self.changed:
-                self.seen[name] = (value.strip(), time.perf_counter())
+                self.arrivals[name] = (value.strip(), time.perf_counter())
                 self.changed.notify_all()
 
 
@@ -78,8 +85,8 @@ def main() -> None:
         bench = CommitLatencyBench(stage)
         report.add(f"first sync of {SERVICES} services x {OBJECTS}", [bench.define_services()], "s")
         bench.watch()
-        ours, stages = bench.walk()
-        theirs = bench.by_hand(stage.folder / "work-tree")
+        ours, stages = bench.measure_commits()
+        theirs = bench.measure_baseline(stage.folder / "work-tree")
         report.add(
             f"commit to object, one of {SERVICES} services",
             ours,
@@ -123,20 +130,22 @@ class CommitLatencyBench:
         for number in range(SERVICES):
             self.watcher.wait(_name(number, 0), "0")
 
-    def walk(self) -> tuple[list[float], dict[str, list[float]]]:
+    def measure_commits(self) -> tuple[list[float], dict[str, list[float]]]:
         """Milliseconds from commit to object for each run, and for each stage."""
         total: list[float] = []
         stages: dict[str, list[float]] = {}
         for count in range(1, RUNS + 1):
             number = count * 37 % SERVICES
-            elapsed, pushed = self._one(number, f"w{count}", self._hint, self.watcher)
-            total.append(elapsed)
-            for name, value in self._stages(self.ids[number], pushed).items():
+            milliseconds, pushed = self._measure_change(
+                number, f"w{count}", self._send_webhook, self.watcher
+            )
+            total.append(milliseconds)
+            for name, value in self._stage_times(self.ids[number], pushed).items():
                 stages.setdefault(name, []).append(value)
             time.sleep(0.2)
         return total, stages
 
-    def by_hand(self, work_tree: Path) -> list[float]:
+    def measure_baseline(self, work_tree: Path) -> list[float]:
         """Baseline: git and kubectl, in an unmanaged namespace."""
         run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(work_tree))
         self.member.kubectl("create", "namespace", BY_HAND)
@@ -153,31 +162,31 @@ class CommitLatencyBench:
         for number in numbers:
             apply(number)
         return [
-            self._one(number, f"b{count}", apply, watcher)[0]
+            self._measure_change(number, f"b{count}", apply, watcher)[0]
             for count, number in enumerate(numbers)
         ]
 
-    def _one(
-        self, number: int, value: str, then: Callable[[int], None], watcher: ObjectWatcher
+    def _measure_change(
+        self, number: int, value: str, notify: Callable[[int], None], watcher: ObjectWatcher
     ) -> tuple[float, float]:
         """Milliseconds from push to object of one change, and the Unix time of the push."""
         path = f"s{number:03}/0.yaml"
         self.stage.repository.commit({path: _object(number, 0, value)}, f"Set {value}")
         pushed, start = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
-        then(number)
+        notify(number)
         arrived = watcher.wait(_name(number, 0), value)
         return (arrived - start) * 1000, pushed
 
-    def _hint(self, _: int) -> None:
-        hint(self.stage, self.repository_id)
+    def _send_webhook(self, _: int) -> None:
+        send_webhook(self.stage, self.repository_id)
 
-    def _stages(self, service_id: str, pushed: float) -> dict[str, float]:
+    def _stage_times(self, service_id: str, pushed: float) -> dict[str, float]:
         """Milliseconds from the push to each stage in the ledger."""
 
-        def known() -> bool:
+        def is_in_ledger() -> bool:
             return {"rendered", "healthy"} <= ledger_stages(self.stage, service_id).keys()
 
-        wait_until("the ledger has the change", known)
+        wait_until("the ledger has the change", is_in_ledger)
         found = ledger_stages(self.stage, service_id)
         applied = found["healthy"]["detail"]
         times = {

@@ -122,7 +122,7 @@ class ServedControlPlane:
         with self._log.open("ab") as log:
             process = subprocess.Popen(self._command, stdout=log, stderr=log)
         try:
-            wait_until("the control plane", lambda: self._answers(process), 60)
+            wait_until("the control plane", lambda: self._is_serving(process), 60)
             yield
         finally:
             process.terminate()
@@ -146,9 +146,9 @@ class ServedControlPlane:
             await engine.dispose()
 
         asyncio.run(filled())
-        _crowd(self.folder)
+        _add_objects(self.folder)
 
-    def _answers(self, process: subprocess.Popen[bytes]) -> bool:
+    def _is_serving(self, process: subprocess.Popen[bytes]) -> bool:
         if process.poll() is not None:
             raise Unavailable(f"the control plane exited:\n{self._log.read_text()[-2000:]}")
         needed = (self.folder / "tls" / "ca.crt", self.folder / "admin.token")
@@ -166,9 +166,9 @@ class ConsoleBrowser:
         self._served = served
         self._open("/", _MAP_IS_THERE)
 
-    def openings(self, path: str, is_there: str) -> list[float]:
+    def openings(self, path: str, measured_script: str) -> list[float]:
         """Milliseconds from an empty tab until an element is visible, with an empty cache."""
-        return [self._open(path, is_there) for _ in range(OPENINGS)]
+        return [self._open(path, measured_script) for _ in range(OPENINGS)]
 
     @contextmanager
     def page(self) -> Generator[Page]:
@@ -180,13 +180,13 @@ class ConsoleBrowser:
         yield page
         page.close()
 
-    def _open(self, path: str, is_there: str) -> float:
+    def _open(self, path: str, measured_script: str) -> float:
         page = self._context.new_page()
         self._context.new_cdp_session(page).send("Network.clearBrowserCache")
         page.goto(path)
-        taken = page.evaluate(is_there)
+        milliseconds = page.evaluate(measured_script)
         page.close()
-        return taken
+        return milliseconds
 
 
 def _context(browser: Browser, served: ServedControlPlane) -> BrowserContext:
@@ -198,9 +198,9 @@ def _context(browser: Browser, served: ServedControlPlane) -> BrowserContext:
     return context
 
 
-def _filters(page: Page) -> tuple[list[float], list[float]]:
+def _measure_filters(page: Page) -> tuple[list[float], list[float]]:
     """Milliseconds from the last keystroke to the result, and of the same query as a request."""
-    shown, asked = [], []
+    shown, requested = [], []
     field = page.get_by_label("Filter services")
     for number in range(FILTERS):
         text = f"{number % 10}{number}"
@@ -208,15 +208,15 @@ def _filters(page: Page) -> tuple[list[float], list[float]]:
         answer = page.evaluate_handle(_ANSWER, page.locator(_TOTAL).first.inner_text())
         page.keyboard.insert_text(text)
         shown.append(answer.evaluate("({ time }) => time"))
-        asked.append(page.evaluate(_ASKED, text))
+        requested.append(page.evaluate(_ASKED, text))
         back = page.evaluate_handle(_ANSWER, page.locator(_TOTAL).first.inner_text())
         field.fill("")
         back.evaluate("({ time }) => time")
         page.wait_for_timeout(300)
-    return shown, asked
+    return shown, requested
 
 
-def _scrolled(page: Page) -> list[float]:
+def _measure_scrolling(page: Page) -> list[float]:
     """Long tasks in milliseconds while scrolling through the map and back."""
     page.evaluate(_LONG_TASKS)
     page.mouse.move(700, 500)
@@ -226,7 +226,7 @@ def _scrolled(page: Page) -> list[float]:
     return page.evaluate("window.tasks")
 
 
-def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
+def _measure_changes(page: Page, change: Callable[[int], None]) -> list[float]:
     """Milliseconds from a call that changes a service until the map shows it."""
     paused = page.locator(".summary li", has_text="Suspended").locator("strong")
     times = []
@@ -241,7 +241,7 @@ def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
     return times
 
 
-def _changer(served: ServedControlPlane) -> Callable[[int], None]:
+def _make_changer(served: ServedControlPlane) -> Callable[[int], None]:
     """Returns a function that pauses or resumes a service: call n changes service n/2."""
     client = served.client()
 
@@ -269,7 +269,7 @@ class MapStream:
         """Passes all messages on, and records them."""
         self._route = route
         server = route.connect_to_server()
-        server.on_message(self._pass)
+        server.on_message(self._on_message)
 
     def change(self, number: int) -> None:
         """Sends the n-th message about changed services of one cluster."""
@@ -289,7 +289,7 @@ class MapStream:
         # Waits until the page has painted the last change and is idle.
         page.evaluate(_IDLE)
 
-    def _pass(self, message: str | bytes) -> None:
+    def _on_message(self, message: str | bytes) -> None:
         self.largest = max(self.largest, len(message))
         frame = json.loads(message)
         if frame["type"] == "next" and not self._rows:
@@ -304,7 +304,7 @@ def _heap(session: CDPSession) -> float:
     return session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
 
 
-def _steady(browser: Browser, served: ServedControlPlane) -> tuple[float, float, int]:
+def _measure_heap_growth(browser: Browser, served: ServedControlPlane) -> tuple[float, float, int]:
     """Heap before and after the changes of half an hour, and the largest message."""
     stream = MapStream()
     context = _context(browser, served)
@@ -322,7 +322,7 @@ def _steady(browser: Browser, served: ServedControlPlane) -> tuple[float, float,
     return before, after, stream.largest
 
 
-def _crowd(folder: Path) -> None:
+def _add_objects(folder: Path) -> None:
     """Gives a service 2,000 objects, and the bundle that it has rendered."""
     bundle = make_bundle(_manifests())
     asyncio.run(FileContent(folder / "git" / "bundles", memory=0).put(bundle.digest, bundle.data))
@@ -330,15 +330,17 @@ def _crowd(folder: Path) -> None:
         columns = [row[1] for row in store.execute("PRAGMA table_info(components)")]
         model = dict(zip(columns, store.execute(_MODEL).fetchone(), strict=True))
         model |= {"service_id": BUSY_SERVICE, "images": '["registry.example.org/web:1.25"]'}
-        marks = ", ".join("?" * len(columns))
+        placeholders = ", ".join("?" * len(columns))
         for number in range(APPLICATIONS * len(_KINDS)):
-            application, place = divmod(number, len(_KINDS))
-            group, kind, owner = _KINDS[place]
-            above = "" if owner is None else f"uid-{number - place + owner}"
+            application, position = divmod(number, len(_KINDS))
+            group, kind, owner = _KINDS[position]
+            owner_uid = "" if owner is None else f"uid-{number - position + owner}"
             name = f"web-{application}" if owner is None else f"web-{number}"
-            own = {"id": f"busy-{number}", "uid": f"uid-{number}", "owner_uid": above}
+            own = {"id": f"busy-{number}", "uid": f"uid-{number}", "owner_uid": owner_uid}
             row = {**model, **own, "name": name, "group": group, "kind": kind}
-            store.execute(f"INSERT INTO components VALUES ({marks})", [row[c] for c in columns])
+            store.execute(
+                f"INSERT INTO components VALUES ({placeholders})", [row[c] for c in columns]
+            )
         change = "UPDATE services SET digest = ? WHERE id = ?"
         store.execute(change, (bundle.digest, BUSY_SERVICE))
 
@@ -368,7 +370,7 @@ class TopologyFigures:
     after: float
 
 
-def _topology(page: Page) -> TopologyFigures:
+def _measure_topology(page: Page) -> TopologyFigures:
     """Opens the topology several times, and pans it."""
     session = page.context.new_cdp_session(page)
     before = _heap(session)
@@ -402,23 +404,23 @@ def measure(browser: Browser, served: ServedControlPlane, report: BenchReport) -
     with console.page() as page:
         report.add("script of the fleet page, compressed",
                    [page.evaluate(_SCRIPT_BYTES) / 1000], "kB", goal=150)  # fmt: skip
-        shown, asked = _filters(page)
+        shown, requested = _measure_filters(page)
         report.add("filter result", shown, "ms", goal=300)
         report.add("filter result, relative to the API", shown, "ms",
-                   baseline="the same map as one request", baseline_values=asked)  # fmt: skip
-        tasks = _scrolled(page)
+                   baseline="the same map as one request", baseline_values=requested)  # fmt: skip
+        tasks = _measure_scrolling(page)
         report.add("longest task while scrolling", [max(tasks, default=0.0)], "ms", goal=100)
-        live = _changes(page, _changer(served))
+        live = _measure_changes(page, _make_changer(served))
     p95 = statistics.quantiles(live, n=20, method="inclusive")[-1]
     report.add("change on the screen, p95", [p95], "ms", goal=1_000)
     with console.page() as page:
-        topology = _topology(page)
+        topology = _measure_topology(page)
     report.add("first topology of 2,000 objects", topology.opened[:1], "ms", goal=500)
     report.add("topology of 2,000 objects", topology.opened, "ms", goal=500)
     report.add("frames while panning it", [topology.frames], "/s", goal=58, at_most=False)
     report.add("script memory with the topology", [topology.after], "MB",
                baseline="before it", baseline_values=[topology.before])  # fmt: skip
-    before, after, largest = _steady(browser, served)
+    before, after, largest = _measure_heap_growth(browser, served)
     report.add("the map as one message", [largest / 1000], "kB", goal=500)
     report.add(f"script memory after {HALF_AN_HOUR:,} changes", [after], "MB",
                baseline="before them", baseline_values=[before], goal=1.1)  # fmt: skip

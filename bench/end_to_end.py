@@ -85,16 +85,16 @@ class EndToEndBench:
 
     def first_sync(self, report: BenchReport) -> None:
         """Creates and renders services while the agent is paused; then it syncs all of them."""
-        self._define()
-        beside = [self._bare()]
-        used, start = self._cpu(), time.perf_counter()
-        with self._peak() as peak:
+        self._define_services()
+        beside = [self._bare_loop_seconds()]
+        used, start = self._cpu_seconds(), time.perf_counter()
+        with self._sampled_memory() as peak:
             with self._agent_held():
                 self._create_all()
                 wait_until("all services are rendered", self._all_rendered, 120)
-            made, made_at = self._cpu() - used, time.perf_counter()
+            made, made_at = self._cpu_seconds() - used, time.perf_counter()
             wait_until("all services are healthy", self._all_healthy, 120)
-        wall, cpu = time.perf_counter() - made_at, self._cpu() - used
+        wall, cpu = time.perf_counter() - made_at, self._cpu_seconds() - used
         name = f"both, first sync of {SERVICES} services x {EACH}"
         report.add(f"{SERVICES} services made and rendered: time", [made_at - start], "s")
         report.add("the same: CPU per service", [made * 1000 / SERVICES], "ms")
@@ -116,12 +116,12 @@ class EndToEndBench:
     def idle(self, report: BenchReport) -> None:
         """Measures both programs at rest."""
         time.sleep(SETTLE_S)
-        used, before = self._cpu(), self._link()
+        used, before = self._cpu_seconds(), self._read_link_traffic()
         time.sleep(IDLE_S)
         name = f"both, idle with {SERVICES} services"
-        used, now = self._cpu() - used, self._link()
+        used, now = self._cpu_seconds() - used, self._read_link_traffic()
         report.add(f"{name}: CPU per minute", [used * 60 / IDLE_S], "s", goal=0.5)
-        report.add(f"{name}: memory", [self._memory()], "MB")
+        report.add(f"{name}: memory", [self._memory_megabytes()], "MB")
         moved = now.up + now.down - before.up - before.down
         report.add(f"{name}: link traffic per hour", [moved * 3600 / IDLE_S / 1000], "kB", goal=200)
 
@@ -129,7 +129,7 @@ class EndToEndBench:
         """Time from a change of an object's status until the control plane shows it."""
         (id,) = self._create([EDGE])
         wait_until("the edge waits for its address", lambda: self._phase(id) == "SYNCED")
-        seen = asyncio.run(self._turns(id))
+        seen = asyncio.run(self._health_report_seconds(id))
         report.add("health visible at the control plane, p50", [median(seen)], "s")
         report.add("health visible, p95", [quantiles(seen, n=20)[-1]], "s", goal=0.5)
 
@@ -141,18 +141,18 @@ class EndToEndBench:
         self.member.kubectl("apply", "-n", FOREIGN, "-f", "-", stdin=workloads)
         wait_until("the workloads are healthy", lambda: self._phase(id) == "HEALTHY", 60)
         time.sleep(SETTLE_S)
-        before = self._link().up
-        naive = asyncio.run(self._watch_everything(self._roll))
+        before = self._read_link_traffic().up
+        naive = asyncio.run(self._watch_everything(self._restart_deployments))
         report.add(
             "churn: bytes upwards",
-            [(self._link().up - before) / 1000],
+            [(self._read_link_traffic().up - before) / 1000],
             "kB",
             baseline="all kinds watched",
             baseline_values=[naive / 1000],
             goal=0.2,
         )
 
-    def _define(self) -> None:
+    def _define_services(self) -> None:
         files: dict[str, str | bytes | None] = {
             f"{_name(number)}/{i}.json": _configmap(f"{_name(number)}-{i}")
             for number in range(SERVICES)
@@ -168,7 +168,7 @@ class EndToEndBench:
         self.member.kubectl("create", "namespace", BARE)
         self.member.kubectl("create", "namespace", NAMESPACE)
 
-    def _bare(self) -> float:
+    def _bare_loop_seconds(self) -> float:
         """Seconds of the bare loop for the same number of objects."""
         command = [sys.executable, "-c", _BARE, str(self.member.kubeconfig)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -233,10 +233,10 @@ class EndToEndBench:
     def _phase(self, id: str) -> str:
         return self.stage.ask(_PHASE, id=id)["serviceDeployment"]["status"]
 
-    def _until(self, id: str, phase: str) -> None:
+    def _wait_for_phase(self, id: str, phase: str) -> None:
         wait_until(phase, lambda: self._phase(id) == phase)
 
-    async def _turns(self, id: str) -> list[float]:
+    async def _health_report_seconds(self, id: str) -> list[float]:
         """Seconds until each health change of the load balancer was reported."""
         path = f"/api/v1/namespaces/{NAMESPACE}/services/{EDGE}/status"
         seen = []
@@ -247,13 +247,13 @@ class EndToEndBench:
                 start = time.perf_counter()
                 async with session.patch(server + path, data=patch, headers=_MERGE) as answer:
                     answer.raise_for_status()
-                wanted = "SYNCED" if turn % 2 else "HEALTHY"
-                await asyncio.to_thread(self._until, id, wanted)
+                expected = "SYNCED" if turn % 2 else "HEALTHY"
+                await asyncio.to_thread(self._wait_for_phase, id, expected)
                 seen.append(time.perf_counter() - start)
                 await asyncio.sleep(BETWEEN_TURNS_S)
         return seen
 
-    def _roll(self) -> None:
+    def _restart_deployments(self) -> None:
         for number in range(CHURNS):
             name = f"deployment/w{number % DEPLOYMENTS}"
             for namespace in (NAMESPACE, FOREIGN):
@@ -261,7 +261,7 @@ class EndToEndBench:
             time.sleep(0.5)
         time.sleep(3.0)
 
-    async def _watch_everything(self, happening: Callable[[], None]) -> int:
+    async def _watch_everything(self, change: Callable[[], None]) -> int:
         """Bytes of watches of all kinds while something happens."""
         count = 0
 
@@ -277,7 +277,7 @@ class EndToEndBench:
                 watches.create_task(follow(session, url, await _version(session, url)))
                 for url in await _kinds(session, server)
             ]
-            await asyncio.to_thread(happening)
+            await asyncio.to_thread(change)
             for task in tasks:
                 task.cancel()
         return count
@@ -297,25 +297,25 @@ class EndToEndBench:
     def _pids(self) -> tuple[int, int]:
         return self.stage.control_plane_pid, self.stage.agent_pids["dev"]
 
-    def _cpu(self) -> float:
+    def _cpu_seconds(self) -> float:
         return sum(cpu_seconds(pid) for pid in self._pids())
 
-    def _memory(self) -> float:
+    def _memory_megabytes(self) -> float:
         """Memory of both programs and their children."""
         return sum(memory_megabytes(pid) for pid in self._pids())
 
     @contextmanager
-    def _peak(self) -> Generator[list[float]]:
+    def _sampled_memory(self) -> Generator[list[float]]:
         """Samples the memory of both every 0.5 s."""
-        seen, over = [self._memory()], threading.Event()
+        seen, over = [self._memory_megabytes()], threading.Event()
 
-        def look() -> None:
+        def sample() -> None:
             while not over.wait(0.5):
                 # A child process may end while it is sampled.
                 with suppress(ProcessLookupError, FileNotFoundError):
-                    seen.append(self._memory())
+                    seen.append(self._memory_megabytes())
 
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=sample)
         thread.start()
         try:
             yield seen
@@ -323,7 +323,7 @@ class EndToEndBench:
             over.set()
             thread.join()
 
-    def _link(self) -> LinkTraffic:
+    def _read_link_traffic(self) -> LinkTraffic:
         command = ["ss", "-tinHO", "state", "established", f"dport = :{self.port}"]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         words = [word.partition(":") for word in text.split()]
@@ -375,9 +375,9 @@ def _deployment(number: int) -> str:
     return _object("apps/v1", "Deployment", name, {"spec": spec})
 
 
-def _object(api: str, kind: str, name: str, rest: JsonObject) -> str:
+def _object(api: str, kind: str, name: str, fields: JsonObject) -> str:
     metadata = {"name": name}
-    return orjson.dumps({"apiVersion": api, "kind": kind, "metadata": metadata} | rest).decode()
+    return orjson.dumps({"apiVersion": api, "kind": kind, "metadata": metadata} | fields).decode()
 
 
 def _name(number: int) -> str:

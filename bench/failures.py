@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.git_harness.git_server_process import git_server
 from bench.git_harness.replicas import NAMES, GitCacheReplicas
-from bench.gitcache import MAIN, manifest, settle_at, spec
+from bench.gitcache import MAIN, manifest, spec, wait_for_commit
 from bench.harness.load_generator import percentile
 from bench.report import BenchReport
 from core.identity import RepositoryId
@@ -40,14 +40,14 @@ class WatchedRepository:
         """Waits until the first commit is rendered."""
         self._commit()
         self.client.follow(spec(NAME, self._repository))
-        await self._rendered()
+        await self._wait_until_rendered()
 
-    async def next(self) -> float:
+    async def commit_and_wait(self) -> float:
         """Seconds until another commit, with a webhook hint, is fetched and rendered."""
         await asyncio.to_thread(self._commit)
         started = time.perf_counter()
         await self.client.request_poll(NAME, {MAIN: self.sha})
-        await self._rendered()
+        await self._wait_until_rendered()
         return time.perf_counter() - started
 
     async def read(self) -> float:
@@ -60,8 +60,8 @@ class WatchedRepository:
         self._number += 1
         self.sha = self._repository.commit({"web/a.yaml": manifest("web", self._number)})
 
-    async def _rendered(self) -> None:
-        await settle_at(self.client, NAME, self.sha)
+    async def _wait_until_rendered(self) -> None:
+        await wait_for_commit(self.client, NAME, self.sha)
         await self._read()
 
     async def _read(self) -> None:
@@ -81,7 +81,9 @@ async def redis_frozen(
     finally:
         os.kill(tier.redis_pid, signal.SIGCONT)
     report.add("Redis frozen: a bundle is asked for, p99", [percentile(reads, 0.99)], "ms")
-    report.add("  after it goes on, until the next commit is rendered", [await shop.next()], "s")
+    report.add(
+        "  after it goes on, until the next commit is rendered", [await shop.commit_and_wait()], "s"
+    )
 
 
 async def pack_damaged(
@@ -92,7 +94,9 @@ async def pack_damaged(
     for path in [*clone.glob("*/objects/??/*"), *clone.glob("*/objects/pack/*.pack")]:
         path.chmod(0o644)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    report.add("copy damaged: until the next commit is rendered", [await shop.next()], "s")
+    report.add(
+        "copy damaged: until the next commit is rendered", [await shop.commit_and_wait()], "s"
+    )
 
 
 async def owner_paused(
@@ -101,7 +105,9 @@ async def owner_paused(
     """Paused owner, which still believes to own the repository when it resumes."""
     owner = tier.owner(NAME)
     os.kill(tier.pids[owner], signal.SIGSTOP)
-    report.add("owner paused: until the next commit is rendered", [await shop.next()], "s")
+    report.add(
+        "owner paused: until the next commit is rendered", [await shop.commit_and_wait()], "s"
+    )
     newest = shop.sha
     os.kill(tier.pids[owner], signal.SIGCONT)
     await asyncio.sleep(PAUSED_SECONDS)
@@ -115,7 +121,9 @@ async def owner_killed(
 ) -> None:
     """Killed owner: bundles have a second copy, but fetching waits for the lease."""
     os.kill(tier.pids[tier.owner(NAME)], signal.SIGKILL)
-    report.add("owner killed: until the next commit is rendered", [await shop.next()], "s")
+    report.add(
+        "owner killed: until the next commit is rendered", [await shop.commit_and_wait()], "s"
+    )
 
 
 async def main() -> None:
@@ -127,7 +135,11 @@ async def main() -> None:
             shop = WatchedRepository(repository, tier.client(*NAMES))
             await shop.client.start()
             await shop.follow()
-            report.add("nothing fails: until the next commit is rendered", [await shop.next()], "s")
+            report.add(
+                "nothing fails: until the next commit is rendered",
+                [await shop.commit_and_wait()],
+                "s",
+            )
             await redis_frozen(report, tier, shop)
             await pack_damaged(report, tier, shop)
             await owner_paused(report, tier, shop)

@@ -22,7 +22,7 @@ from aiohttp import web
 
 from bench.git_harness.git_server_process import git_server
 from bench.git_harness.huge_line import push as push_huge_line
-from bench.monorepo import mono, service_folders
+from bench.monorepo import repository_files, service_folders
 from bench.report import BenchReport
 from core.identity import RepositoryId
 from core.runtime.clock import SystemClock
@@ -73,10 +73,10 @@ async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[GitMirror]:
     """Creates a mirror in a temporary folder."""
     options = MirrorOptions(per_second=1e6, lean_entries=lean_entries)
     with tempfile.TemporaryDirectory() as folder:
-        opened = GitMirror(Path(folder) / "home", options, SystemClock())
-        await opened.open()
-        yield opened
-        await opened.close()
+        git_mirror = GitMirror(Path(folder) / "home", options, SystemClock())
+        await git_mirror.open()
+        yield git_mirror
+        await git_mirror.close()
 
 
 def spec(name: str, url: str) -> RepositorySpec:
@@ -92,48 +92,54 @@ def children() -> float:
 
 async def polls(report: BenchReport) -> None:
     """Measures polls without and with TLS."""
-    await _polls(report, "canned answers", 1 / 20)
+    await _compare_polls(report, "canned answers", 1 / 20)
     with tempfile.TemporaryDirectory() as folder:
         now = SystemClock().now()
         authority = CertificateAuthority.create(Path(folder), "bench", now)
-        signed = authority.sign("server", "server", now, names=["127.0.0.1"])
-        await _polls(report, "canned answers by TLS", 1 / 100, authority.certificate, signed)
+        server_certificate = authority.sign("server", "server", now, names=["127.0.0.1"])
+        await _compare_polls(
+            report, "canned answers by TLS", 1 / 100, authority.certificate, server_certificate
+        )
 
 
-async def _polls(
+async def _compare_polls(
     report: BenchReport,
     name: str,
     goal: float,
     authority: Path | None = None,
-    signed: CertificatePair | None = None,
+    server_certificate: CertificatePair | None = None,
 ) -> None:
     """CPU time of the client per poll, compared with `git ls-remote`."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "bench.fetching", str(port)]
-    command += [str(signed.certificate), str(signed.key)] if signed else []
+    command += (
+        [str(server_certificate.certificate), str(server_certificate.key)]
+        if server_certificate
+        else []
+    )
     server = await asyncio.create_subprocess_exec(*command)
-    url = f"{'https' if signed else 'http'}://127.0.0.1:{port}/x"
+    url = f"{'https' if server_certificate else 'http'}://127.0.0.1:{port}/x"
     text = await asyncio.to_thread(authority.read_text) if authority else None
     trusted = GitCredentials(authority=text) if text else None
-    async with mirror() as opened:
+    async with mirror() as git_mirror:
         follow = replace(spec("poll", url), credentials=trusted)
-        await _until_up(lambda: opened.lister.list_refs(follow, [MAIN]))
+        await _wait_until_up(lambda: git_mirror.lister.list_refs(follow, [MAIN]))
         started = time.thread_time()
         for _ in range(POLLS):
-            await opened.lister.list_refs(follow, [MAIN])
-        ours = (time.thread_time() - started) / POLLS
+            await git_mirror.lister.list_refs(follow, [MAIN])
+        own_time = (time.thread_time() - started) / POLLS
     before = children()
     for _ in range(LISTINGS):
         await asyncio.to_thread(_ls_remote, url, authority)
-    theirs = (children() - before) / LISTINGS
+    git_time = (children() - before) / LISTINGS
     server.kill()
     await server.wait()
     report.add(
         f"client CPU per poll, {name}",
-        [ours * 1000],
+        [own_time * 1000],
         "ms",
         baseline="git ls-remote",
-        baseline_values=[theirs * 1000],
+        baseline_values=[git_time * 1000],
         goal=goal,
     )
 
@@ -146,7 +152,7 @@ def _ls_remote(url: str, authority: Path | None) -> None:
     subprocess.run(command, check=True, capture_output=True, env=env)
 
 
-async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
+async def _wait_until_up(work: Callable[[], Awaitable[object]]) -> None:
     for _ in range(100):
         try:
             await work()
@@ -159,19 +165,19 @@ async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
 async def changes(report: BenchReport, name: str, repository: ServedRepository, path: str) -> None:
     """Fetches a commit of one file with one request, compared with `git fetch --depth=1`."""
     quick, ordinary = [], []
-    async with mirror(lean_entries=1_000_000) as opened:
+    async with mirror(lean_entries=1_000_000) as git_mirror:
         follow = spec(name, repository.url)
-        clone = opened.clones.clone(follow)
+        clone = git_mirror.clones.clone(follow)
         sha = await asyncio.to_thread(repository.commit, {path: "n: 0\n"})
-        await opened.clones.fetch(follow, {"m": sha})
+        await git_mirror.clones.fetch(follow, {"m": sha})
         for number in range(COMMITS):
             sha = await asyncio.to_thread(repository.commit, {path: f"a: {number}\n"})
             started = time.perf_counter()
-            if not await opened.quick.fetch(follow, clone, {"m": sha}):
+            if not await git_mirror.quick.fetch(follow, clone, {"m": sha}):
                 raise RuntimeError("the fast path was not used")
             quick.append((time.perf_counter() - started) * 1000)
             sha = await asyncio.to_thread(repository.commit, {path: f"b: {number}\n"})
-            ordinary.append(await _ordinary(clone.path, repository.url, sha))
+            ordinary.append(await _fetch_with_git(clone.path, repository.url, sha))
     report.add(
         f"fetch of one changed file, {name} repository",
         quick,
@@ -182,7 +188,7 @@ async def changes(report: BenchReport, name: str, repository: ServedRepository, 
     )
 
 
-async def _ordinary(clone: Path, url: str, sha: str) -> float:
+async def _fetch_with_git(clone: Path, url: str, sha: str) -> float:
     refspec = f"+{sha}:refs/k/m"
     command = ["git", f"--git-dir={clone}", "fetch", "-q", "--no-tags", "--depth=1", url, refspec]
     started = time.perf_counter()
@@ -193,24 +199,24 @@ async def _ordinary(clone: Path, url: str, sha: str) -> float:
 async def first_clone(report: BenchReport, repository: ServedRepository) -> None:
     """Clones a large repository, compared with `git clone --depth=1`."""
     sha = repository.resolve(MAIN) or ""
-    async with mirror() as opened:
+    async with mirror() as git_mirror:
         follow = spec("large", repository.url)
         started = time.perf_counter()
-        await opened.clones.fetch(follow, {"m": sha})
-        ours = (time.perf_counter() - started) * 1000
-        size = await opened.clones.size(follow) or 0
+        await git_mirror.clones.fetch(follow, {"m": sha})
+        own_time = (time.perf_counter() - started) * 1000
+        size = await git_mirror.clones.size(follow) or 0
     with tempfile.TemporaryDirectory() as folder:
         command = ["git", "clone", "-q", "--bare", "--depth=1", repository.url, f"{folder}/x"]
         started = time.perf_counter()
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
-        theirs = (time.perf_counter() - started) * 1000
+        git_time = (time.perf_counter() - started) * 1000
         whole = await asyncio.to_thread(_size, Path(folder))
     report.add(
         "first clone, lean, 100,000 files",
-        [ours],
+        [own_time],
         "ms",
         baseline="git clone --depth=1",
-        baseline_values=[theirs],
+        baseline_values=[git_time],
     )
     report.add(
         "its size on disk",
@@ -248,10 +254,10 @@ async def main() -> None:
         await changes(report, "small", small, "a.yaml")
         folders = service_folders()
         middle = server.create_repository("middle")
-        await asyncio.to_thread(middle.commit, mono(folders[:500]))
+        await asyncio.to_thread(middle.commit, repository_files(folders[:500]))
         await changes(report, "5,000-file", middle, f"{folders[7]}/a.yaml")
         large = server.create_repository("large")
-        await asyncio.to_thread(large.commit, mono(folders))
+        await asyncio.to_thread(large.commit, repository_files(folders))
         await changes(report, "100,000-file", large, f"{folders[7]}/a.yaml")
         await first_clone(report, large)
         await huge_line(report, server)

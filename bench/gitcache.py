@@ -51,9 +51,9 @@ def spec(name: str, repository: ServedRepository, folders: Iterable[str] = ()) -
     return RepositorySpec(RepositoryId(name), repository.url, refs, folders=used)
 
 
-def cpu(who: int) -> float:
+def cpu(scope: int) -> float:
     """CPU seconds of this process, or of its ended children."""
-    usage = resource.getrusage(who)
+    usage = resource.getrusage(scope)
     return usage.ru_utime + usage.ru_stime
 
 
@@ -93,17 +93,17 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-async def settle_at(cache: GitCache | RemoteGitCache, name: str, sha: str) -> None:
+async def wait_for_commit(cache: GitCache | RemoteGitCache, name: str, sha: str) -> None:
     """Waits until the cache knows a commit of main."""
     arrived = asyncio.Event()
-    cache.on_state(lambda state: _check(state, name, sha, arrived))
+    cache.on_state(lambda state: _set_if_arrived(state, name, sha, arrived))
     state = cache.state(RepositoryId(name))
     if state is not None:
-        _check(state, name, sha, arrived)
+        _set_if_arrived(state, name, sha, arrived)
     await arrived.wait()
 
 
-def _check(state, name: str, sha: str, arrived: asyncio.Event) -> None:
+def _set_if_arrived(state, name: str, sha: str, arrived: asyncio.Event) -> None:
     commit = state.commits.get("main")
     if state.repository_id == name and commit is not None and commit.sha == sha:
         arrived.set()
@@ -115,7 +115,7 @@ async def keys(report: BenchReport, cache: GitCache, server: GitServer) -> None:
     files = {f"services/s{n:05}/a.yaml": f"n: {n}\n" for n in range(FOLDERS)}
     sha = await asyncio.to_thread(repository.commit, files)
     cache.follow(spec("mono", repository))
-    await settle_at(cache, "mono", sha)
+    await wait_for_commit(cache, "mono", sha)
     folders = [f"services/s{n:05}" for n in range(FOLDERS)]
     cold = await timed(lambda: cache.trees(RepositoryId("mono"), sha, folders))
     times = []
@@ -124,9 +124,9 @@ async def keys(report: BenchReport, cache: GitCache, server: GitServer) -> None:
             repository.commit, {"services/s00007/a.yaml": f"n: x{number}\n"}
         )
         await cache.request_poll(RepositoryId("mono"), {MAIN: sha})
-        await settle_at(cache, "mono", sha)
-        again = partial(cache.trees, RepositoryId("mono"), sha, folders)
-        times.append(await timed(again))
+        await wait_for_commit(cache, "mono", sha)
+        read_keys = partial(cache.trees, RepositoryId("mono"), sha, folders)
+        times.append(await timed(read_keys))
     report.add(f"keys of {FOLDERS:,} folders, cold", [cold], "ms")
     report.add(f"keys of {FOLDERS:,} folders after a commit", times, "ms", goal=20)
 
@@ -138,22 +138,22 @@ async def path(report: BenchReport, cache: GitCache, server: GitServer) -> None:
     files = {f"s{n:03}/a.yaml": manifest(f"s{n:03}", 0) for n in range(SERVICES)}
     sha = await asyncio.to_thread(repository.commit, files)
     cache.follow(spec("shop", repository))
-    await settle_at(cache, "shop", sha)
+    await wait_for_commit(cache, "shop", sha)
     folders = [f"s{n:03}" for n in range(SERVICES)]
     first = await timed(lambda: _render_all(cache, name, sha, folders))
     report.add(f"first render of {SERVICES} services", [first], "ms")
-    known = await cache.trees(name, sha, folders)
+    old_keys = await cache.trees(name, sha, folders)
     stages: dict[str, list[float]] = {"seen": [], "keyed": [], "rendered": [], "all": []}
     for number in range(1, COMMITS + 1):
         change = {f"s{number:03}/a.yaml": manifest(f"s{number:03}", number)}
         sha = await asyncio.to_thread(repository.commit, change)
         marks = [time.perf_counter()]
         await cache.request_poll(name, {MAIN: sha})
-        await settle_at(cache, "shop", sha)
+        await wait_for_commit(cache, "shop", sha)
         marks.append(time.perf_counter())
-        now = await cache.trees(name, sha, folders)
-        changed = [folder for folder in folders if now[folder] != known[folder]]
-        known = now
+        new_keys = await cache.trees(name, sha, folders)
+        changed = [folder for folder in folders if new_keys[folder] != old_keys[folder]]
+        old_keys = new_keys
         marks.append(time.perf_counter())
         await _render_all(cache, name, sha, changed)
         marks.append(time.perf_counter())

@@ -69,16 +69,16 @@ class GlobalServiceBench:
         change = GlobalChange(name=name, template=template)
         start = perf_counter()
         created = await self.globals.create(SYSTEM, change)
-        await self._look(created)
+        await self._read_service(created)
         made = perf_counter()
         change = GlobalChange(template=ServiceChange(ref="next"))
         await self.globals.update(SYSTEM, created.id, change)
-        await self._look(created)
+        await self._read_service(created)
         changed = perf_counter()
-        await self._look(created)
+        await self._read_service(created)
         return made - start, changed - made, perf_counter() - changed
 
-    async def _look(self, service: GlobalService) -> None:
+    async def _read_service(self, service: GlobalService) -> None:
         plan = await self.targets.reconcile(f"{service.kind.value}/{service.id}")
         assert plan is not None and not plan.problems
 

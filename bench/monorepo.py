@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.git_harness.argocd import ArgoCheckout, disk
 from bench.git_harness.replicas import NAMES, GitCacheReplicas
-from bench.gitcache import COMMITS, FOLDERS, MAIN, manifest, settle_at, spec, timed
+from bench.gitcache import COMMITS, FOLDERS, MAIN, manifest, spec, timed, wait_for_commit
 from bench.report import BenchReport
 from core.identity import RepositoryId
 from core.spec.source import RenderRequest
@@ -33,14 +33,14 @@ def service_folders(count: int = FOLDERS) -> list[str]:
     return [f"teams/team-{number % 50:02}/services/svc-{number:05}" for number in range(count)]
 
 
-def mono(folders: Sequence[str]) -> dict[str, str]:
+def repository_files(folders: Sequence[str]) -> dict[str, str]:
     """Files of the repository: ten per service, about 1 kB each."""
-    chance = random.Random(42)
+    generator = random.Random(42)
     files: dict[str, str] = {}
     for folder in folders:
         files[f"{folder}/a.yaml"] = service(folder, 0)
         for number in range(NOTES):
-            values = chance.randbytes(LINES * 5).hex("\n", 5).split("\n")
+            values = generator.randbytes(LINES * 5).hex("\n", 5).split("\n")
             lines = (f"- name: KEY_{n:02}\n  value: {value}\n" for n, value in enumerate(values))
             files[f"{folder}/notes/{number}.md"] = "".join(lines)
     return files
@@ -55,7 +55,7 @@ async def replicas(report: BenchReport, server: GitServer, folder: Path) -> None
     """Measures 10,000 services with three replicas; requests go to a non-owner."""
     repository = server.create_repository("fleet")
     folders = service_folders()
-    sha = await asyncio.to_thread(repository.commit, mono(folders))
+    sha = await asyncio.to_thread(repository.commit, repository_files(folders))
     argo = await asyncio.to_thread(ArgoCheckout, folder / "argo", repository.url)
     await asyncio.to_thread(argo.artefact, folders[0])
     with GitCacheReplicas(folder) as tier:
@@ -63,15 +63,15 @@ async def replicas(report: BenchReport, server: GitServer, folder: Path) -> None
         await first.start()
         name = RepositoryId("fleet")
         first.follow(spec("fleet", repository, folders))
-        await settle_at(first, "fleet", sha)
+        await wait_for_commit(first, "fleet", sha)
         owner = tier.owner(name)
-        other = next(known for known in NAMES if known != owner)
+        other = next(replica for replica in NAMES if replica != owner)
         client = tier.client(other)
         await client.start()
         client.follow(spec("fleet", repository, folders))
-        await settle_at(client, "fleet", sha)
+        await wait_for_commit(client, "fleet", sha)
         await client.bundle((await client.render(RenderRequest(name, sha, folders[1]))).digest)
-        await _commits(report, server, repository, client, argo, folders)
+        await _measure_commits(report, server, repository, client, argo, folders)
         clone = disk(folder / owner / "git" / "repositories")
         report.add(
             "disk of a clone of 100,000 files",
@@ -86,11 +86,11 @@ async def replicas(report: BenchReport, server: GitServer, folder: Path) -> None
         await client.stop()
 
 
-async def _apart(work: Callable[[str], object], folder: str) -> object:
+async def _run_in_thread(work: Callable[[str], object], folder: str) -> object:
     return await asyncio.to_thread(work, folder)
 
 
-async def _commits(
+async def _measure_commits(
     report: BenchReport,
     server: GitServer,
     repository: ServedRepository,
@@ -108,13 +108,13 @@ async def _commits(
         server.packs.clear()
         started = time.perf_counter()
         await client.request_poll(name, {MAIN: sha})
-        await settle_at(client, "fleet", sha)
+        await wait_for_commit(client, "fleet", sha)
         seen.append((time.perf_counter() - started) * 1000)
         rendered = await client.render(RenderRequest(name, sha, folder))
         await client.bundle(rendered.digest)
         ours.append((time.perf_counter() - started) * 1000)
         packs.append(len(server.packs))
-        theirs.append(await timed(partial(_apart, argo.artefact, folder)))
+        theirs.append(await timed(partial(_run_in_thread, argo.artefact, folder)))
     report.add(
         f"commit to artefact at another replica, one of {FOLDERS:,}",
         ours,

@@ -29,19 +29,19 @@ class OutageLog:
         """Prints one line, after the agent's log lines since the last one."""
         lines = self._log.read_text().splitlines()
         for line in lines[self._read :]:
-            self._print(f"  agent: {_said(line)}")
+            self._print(f"  agent: {_format_log_line(line)}")
         self._read = len(lines)
         self._print(text)
 
-    def until(self, text: str, right: Callable[[], bool]) -> None:
+    def wait_until_met(self, text: str, is_met: Callable[[], bool]) -> None:
         """Waits for a condition, and prints the time it took."""
-        took = wait_until(text, right, 90)
+        took = wait_until(text, is_met, 90)
         self.say(f"{text}, after {took:.2f} s")
 
     def live(self) -> str:
         """Version in the cluster; empty if the object does not exist."""
-        words = ("-n", "shop", "get", "configmap", "settings", "--ignore-not-found", "-o", "json")
-        text = self._member.kubectl(*words)
+        command = ("-n", "shop", "get", "configmap", "settings", "--ignore-not-found", "-o", "json")
+        text = self._member.kubectl(*command)
         return json.loads(text)["data"]["version"] if text.strip() else ""
 
     def _print(self, text: str) -> None:
@@ -53,38 +53,42 @@ def main() -> None:
     with DemoEnvironment(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
         stage.start()
         member = stage.members["dev"]
-        _deliver(stage, member)
+        _create_service(stage, member)
         story = OutageLog(stage, member)
         kubectl = member.kubectl
-        story.until("version 1.0 is live", lambda: story.live() == "1.0")
+        story.wait_until_met("version 1.0 is live", lambda: story.live() == "1.0")
         stage.kill_control_plane()
         story.say("the control plane is killed")
         kubectl("-n", "shop", "delete", "configmap", "settings", "--wait=false")
-        story.until("somebody deletes settings: it is back", lambda: story.live() == "1.0")
+        story.wait_until_met("somebody deletes settings: it is back", lambda: story.live() == "1.0")
         patch = '{"data":{"version":"9.9"}}'
         kubectl("-n", "shop", "patch", "configmap", "settings", "--type=merge", "-p", patch)
-        story.until("somebody writes 9.9 into it: 1.0 again", lambda: story.live() == "1.0")
+        story.wait_until_met(
+            "somebody writes 9.9 into it: 1.0 again", lambda: story.live() == "1.0"
+        )
         stage.repository.commit(shop("2.0"))
         story.say("version 2.0 is pushed, and has to wait")
         time.sleep(_AWAY_SECONDS)
         story.say(f"{_AWAY_SECONDS:.0f} s later the control plane is started again")
         stage.start_control_plane()
-        story.until("version 2.0 is live", lambda: story.live() == "2.0")
-        story.until("the changes healed meanwhile are reported", lambda: _healed_changes(stage) > 0)
+        story.wait_until_met("version 2.0 is live", lambda: story.live() == "2.0")
+        story.wait_until_met(
+            "the changes healed meanwhile are reported", lambda: _healed_changes(stage) > 0
+        )
 
 
-def _said(line: str) -> str:
+def _format_log_line(line: str) -> str:
     """Formats a line of the agent's log for people."""
     try:
-        said = json.loads(line)
+        entry = json.loads(line)
     except json.JSONDecodeError:
         return line
-    why = (said.get("details") or said.get("why") or "").partition(";")[0][:70]
-    again = f"; again in {said['retry_s']} s" if "retry_s" in said else ""
-    return f"{said['event']}{f': {why}' if why else ''}{again}"
+    why = (entry.get("details") or entry.get("why") or "").partition(";")[0][:70]
+    retry = f"; again in {entry['retry_s']} s" if "retry_s" in entry else ""
+    return f"{entry['event']}{f': {why}' if why else ''}{retry}"
 
 
-def _deliver(stage: DemoEnvironment, member: DemoCluster) -> None:
+def _create_service(stage: DemoEnvironment, member: DemoCluster) -> None:
     stage.repository.commit(shop("1.0"))
     repository = stage.ask(
         "mutation ($url: String!) { createGitRepository(attributes: {url: $url}) { id } }",

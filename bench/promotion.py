@@ -14,7 +14,14 @@ from pathlib import Path
 import yaml
 
 from bench.commit_latency import ObjectWatcher
-from bench.git_harness.pushes import connect, create_service, hint, ledger_stages, run, seconds
+from bench.git_harness.pushes import (
+    connect,
+    create_service,
+    ledger_stages,
+    run,
+    seconds,
+    send_webhook,
+)
 from bench.report import BenchReport
 from core.json_object import JsonObject
 from towline.demo.environment import DemoCluster, DemoEnvironment, wait_until
@@ -52,8 +59,8 @@ def main() -> None:
         stage.start()
         bench = PromotionBench(stage)
         bench.define()
-        runs = [bench.walk(number) for number in range(1, RUNS + 1)]
-        theirs = bench.by_hand()
+        runs = [bench.measure_promotion(number) for number in range(1, RUNS + 1)]
+        theirs = bench.measure_baseline()
     own = [run.pop("own") for run in runs]
     report.add("commit to prod, our own time", own, "ms", goal=4_000)
     report.add(
@@ -92,34 +99,34 @@ class PromotionBench:
         self.stage.closing.callback(self.watcher.start().kill)
         self.watcher.wait(NAME, "0", 60)
 
-    def walk(self, number: int) -> dict[str, float]:
+    def measure_promotion(self, number: int) -> dict[str, float]:
         """Milliseconds from the push to each event, and `own` overhead."""
         value = f"w{number}"
         self._commit(value)
         pushed, begun = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
-        hint(self.stage, self.repository_id)
+        send_webhook(self.stage, self.repository_id)
         total = (self.watcher.wait(NAME, value) - begun) * 1_000
         dev, prod = self._healthy_stages("dev"), self._healthy_stages("prod")
         ends = {
             "rendered for dev": dev["rendered"]["at"],
             "healthy in dev": dev["healthy"]["at"],
-            "the job had passed": self._opened(),
+            "the job had passed": self._gate_passed_at(),
             "promoted": prod["promoted"]["at"],
         }
-        found = {name: (seconds(at) - pushed) * 1_000 for name, at in ends.items()}
-        applies = sum(_apply(stage["healthy"]["detail"]) for stage in (dev, prod))
+        milliseconds = {name: (seconds(at) - pushed) * 1_000 for name, at in ends.items()}
+        applies = sum(_apply_milliseconds(stage["healthy"]["detail"]) for stage in (dev, prod))
         own = total - JOB_SECONDS * 1_000 - applies
-        return {**found, "object in prod": total, "own": own}
+        return {**milliseconds, "object in prod": total, "own": own}
 
-    def by_hand(self) -> list[float]:
+    def measure_baseline(self) -> list[float]:
         """Milliseconds of the baseline script, in unmanaged namespaces."""
         tree = self.stage.folder / "work-tree"
         run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(tree))
         for member in self.members:
             member.kubectl("create", "namespace", BY_HAND)
-        return [self._script(tree, number) for number in range(BASELINE_RUNS)]
+        return [self._run_script(tree, number) for number in range(BASELINE_RUNS)]
 
-    def _script(self, tree: Path, number: int) -> float:
+    def _run_script(self, tree: Path, number: int) -> float:
         self._commit(f"b{number}")
         dev, prod = self.members
         job = json.dumps({**_JOB, "metadata": {"name": f"check-{number}"}})
@@ -134,8 +141,8 @@ class PromotionBench:
         return (time.perf_counter() - begun) * 1_000
 
     def _commit(self, value: str) -> None:
-        map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
-        text = yaml.safe_dump({**map, "data": {"v": value}})
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
+        text = yaml.safe_dump({**config_map, "data": {"v": value}})
         files: dict[str, str | bytes | None] = {
             f"{member.name}/0.yaml": text for member in self.members
         }
@@ -154,15 +161,19 @@ class PromotionBench:
         )
         return ledger_stages(self.stage, service_id)
 
-    def _opened(self) -> str:
+    def _gate_passed_at(self) -> str:
         """Time when the gate passed the current release of prod."""
-        found = self.stage.ask(_PIPELINE)["pipeline"]
-        held = next(stage["release"]["id"] for stage in found["stages"] if stage["name"] == "prod")
-        texts = [event for event in found["history"] if event["releaseId"] == held]
-        return next(event["at"] for event in texts if event["text"].startswith("gate check opened"))
+        pipeline = self.stage.ask(_PIPELINE)["pipeline"]
+        release_id = next(
+            stage["release"]["id"] for stage in pipeline["stages"] if stage["name"] == "prod"
+        )
+        events = [event for event in pipeline["history"] if event["releaseId"] == release_id]
+        return next(
+            event["at"] for event in events if event["text"].startswith("gate check opened")
+        )
 
 
-def _apply(detail: JsonObject) -> float:
+def _apply_milliseconds(detail: JsonObject) -> float:
     """Milliseconds that an agent spent applying."""
     return (seconds(detail["applied_at"]) - seconds(detail["fetched_at"])) * 1_000
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.gitcache import MAIN, settle_at, spec
+from bench.gitcache import MAIN, spec, wait_for_commit
 from bench.report import BenchReport
 from core.errors import Unavailable
 from core.identity import RepositoryId
@@ -152,7 +152,7 @@ async def groups(report: BenchReport, cache: GitCache, server: GitServer) -> Non
     sha = await asyncio.to_thread(repository.commit, {"web/a.yaml": text})
     cache.follow(spec("fleet", repository))
     await cache.request_poll(RepositoryId("fleet"), {MAIN: sha})
-    await settle_at(cache, "fleet", sha)
+    await wait_for_commit(cache, "fleet", sha)
 
     async def render(number: int, count: int) -> bool:
         tags = {"size": str(number % count)}

@@ -98,7 +98,7 @@ async def commit(report: BenchReport) -> None:
         baseline_values=[used[fewest]],
         goal=1.15,
     )
-    _plot("scale-commit", _spread(spreads))
+    _plot("scale-commit", _spread_curve(spreads))
     cpu = Curve("CPU of a commit", "clusters", "ms a cluster", {"measured": list(used.items())})
     _plot("scale-commit-cpu", cpu)
 
@@ -138,7 +138,7 @@ def _add(report: BenchReport, outcome: ScenarioResult) -> None:
         report.add(figure.name, figure.rounds or [figure.value], figure.unit, goal=figure.goal)
 
 
-def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
+def _spread_curve(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
     """Curves of the time until half of the clusters, and all, reported a commit."""
     lines = {
         name: [(size, statistics.median(map(of, took))) for size, took in spreads.items()]

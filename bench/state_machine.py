@@ -74,8 +74,8 @@ def main() -> None:
     report.write()
 
 
-def _pairs(words: type[Health] | type[GateStatus]) -> int:
-    return len(words) * (len(words) - 1)
+def _pairs(states: type[Health] | type[GateStatus]) -> int:
+    return len(states) * (len(states) - 1)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ async def _measure_plane(report: BenchReport, plane: ControlPlane) -> None:
     count = len(services) * A_SERVICE
     report.add(f"memory of {count:,} subscriptions", [megabytes], "MB", goal=400 / SCALE)
     latencies = [await crowd.tell(services[n * 7 % len(services)]) for n in range(EVENTS)]
-    asked = [await _look(plane, token, services[n]) for n in range(30)]
+    asked = [await _measure_query(plane, token, services[n]) for n in range(30)]
     p95 = statistics.quantiles(latencies, n=20, method="inclusive")[-1]
     report.add("event to the last of 10 subscribers, p95", [p95], "ms", goal=200)
     report.add("event to the last of 10 subscribers", latencies, "ms", baseline="one query",
@@ -121,11 +121,11 @@ class Subscribers:
 
 async def _idle() -> None:
     """Waits until the event loop is idle: a short sleep takes no longer than requested."""
-    quick = 0
-    while quick < 5:
+    quiet_rounds = 0
+    while quiet_rounds < 5:
         start = time.perf_counter()
         await asyncio.sleep(0.02)
-        quick = quick + 1 if time.perf_counter() - start < 0.03 else 0
+        quiet_rounds = quiet_rounds + 1 if time.perf_counter() - start < 0.03 else 0
 
 
 def _resident() -> int:
@@ -155,7 +155,7 @@ async def _token(plane: ControlPlane) -> str:
     return (await plane.operations[CredentialAuthenticator].create_token(actor, "bench"))[1]
 
 
-async def _look(plane: ControlPlane, token: str, id: str) -> float:
+async def _measure_query(plane: ControlPlane, token: str, id: str) -> float:
     start = time.perf_counter()
     context = Context(plane.api)
     await context.sign_in(token)

@@ -57,16 +57,16 @@ def main(names: list[str]) -> None:
     os.environ.update(LIMITS)
     report = BenchReport("tunnel")
     try:
-        with TunnelHarness() as stand:
+        with TunnelHarness() as harness:
             for name in names or SECTIONS:
                 print(f"tunnel: {name}", file=sys.stderr)
-                uvloop.run(_section(SECTIONS[name], stand, report))
+                uvloop.run(_section(SECTIONS[name], harness, report))
     finally:
         report.write()
 
 
-async def _section(section: Section, stand: TunnelHarness, report: BenchReport) -> None:
-    await section(stand, report)
+async def _section(section: Section, harness: TunnelHarness, report: BenchReport) -> None:
+    await section(harness, report)
 
 
 if __name__ == "__main__":

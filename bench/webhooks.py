@@ -54,7 +54,7 @@ class ControlPlaneServer:
         while time.monotonic() < until:
             try:
                 self._token = (self._folder / "data" / "admin.token").read_text()
-                self.ask(_QUERY)
+                self.query(_QUERY)
                 return
             except (OSError, HTTPException):
                 self._connection.close()
@@ -66,7 +66,7 @@ class ControlPlaneServer:
         self._connection.close()
         self._group.stop()
 
-    def ask(self, body: bytes) -> dict:
+    def query(self, body: bytes) -> dict:
         """Sends a request and returns the response."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         self._connection.request("POST", "/gql", body, headers)
@@ -77,7 +77,7 @@ class ControlPlaneServer:
         times = []
         for _ in range(count):
             started = time.perf_counter()
-            self.ask(_QUERY)
+            self.query(_QUERY)
             times.append((time.perf_counter() - started) * 1000)
             time.sleep(PAUSE)
         return times
@@ -105,7 +105,7 @@ def main() -> None:
         plane = ControlPlaneServer(Path(folder))
         try:
             plane.start()
-            made = plane.ask(orjson.dumps({"query": _CREATE}))["data"]["createGitRepository"]
+            made = plane.query(orjson.dumps({"query": _CREATE}))["data"]["createGitRepository"]
             plane.times(QUERIES)
             alone: list[float] = []
             beside: dict[int, list[float]] = {number: [] for number in CONNECTIONS}

@@ -40,8 +40,8 @@ def push(repository: ServedRepository) -> None:
     repository.point("refs/heads/huge", _git(repository, *who, "commit-tree", root, "-m", "Huge"))
 
 
-def _git(repository: ServedRepository, *words: str, stdin: bytes = b"") -> str:
-    command = ["git", f"--git-dir={repository.path}", *words]
+def _git(repository: ServedRepository, *arguments: str, stdin: bytes = b"") -> str:
+    command = ["git", f"--git-dir={repository.path}", *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, check=True)
     return done.stdout.decode().strip()
 

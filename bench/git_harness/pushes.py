@@ -44,7 +44,7 @@ def create_service(
     return made["createServiceDeployment"]["id"]
 
 
-def hint(stage: DemoEnvironment, repository_id: str) -> None:
+def send_webhook(stage: DemoEnvironment, repository_id: str) -> None:
     """Sends a webhook, as a Git server does after a push."""
     sha = stage.repository.resolve("refs/heads/main")
     body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()

@@ -50,33 +50,33 @@ class CountingTunnelClient(TunnelClient):
 
 async def main() -> None:
     """Connects all agents, then serves until killed."""
-    given = json.loads(sys.stdin.read())
+    config = json.loads(sys.stdin.read())
     tasks = Tasks("agents")
-    if given["pipe"]:
-        tls = ssl.create_default_context(cadata=given["ca"])
-        pipe = WebSocketForwarder(given["pipe"], lambda: tls)
+    if config["pipe"]:
+        tls = ssl.create_default_context(cadata=config["ca"])
+        pipe = WebSocketForwarder(config["pipe"], lambda: tls)
         tasks.spawn("pipe", pipe.run())
-        given["hub"] = f"127.0.0.1:{pipe.port}"
-    upstream = Upstream("127.0.0.1", given["upstream"], None, _token)
+        config["hub"] = f"127.0.0.1:{pipe.port}"
+    upstream = Upstream("127.0.0.1", config["upstream"], None, _token)
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def connect(token: str) -> None:
         async with turn:
-            client = _client(given, upstream, token)
+            client = _client(config, upstream, token)
             tasks.spawn("agent", client.run())
             await client.opened.wait()
 
     began = time.perf_counter()
-    await asyncio.gather(*(connect(token) for token in given["tokens"]))
+    await asyncio.gather(*(connect(token) for token in config["tokens"]))
     # As the real agent does (`towline.agent`).
     gc.freeze()
     announce(int((time.perf_counter() - began) * 1000))
     await asyncio.Event().wait()
 
 
-def _client(given: JsonObject, upstream: Upstream, token: str) -> CountingTunnelClient:
+def _client(config: JsonObject, upstream: Upstream, token: str) -> CountingTunnelClient:
     clock = SystemClock()
-    endpoint = Endpoint(given["hub"], token, given["ca"].encode())
+    endpoint = Endpoint(config["hub"], token, config["ca"].encode())
     channel = endpoint.connect(clock)
     client = CountingTunnelClient(
         channel,
@@ -86,7 +86,7 @@ def _client(given: JsonObject, upstream: Upstream, token: str) -> CountingTunnel
         ImpersonationPolicy(),
         control_plane=ControlPlaneHost.of(endpoint.direct_host),
     )
-    client.opened, client.data_port = asyncio.Event(), given["data_port"]
+    client.opened, client.data_port = asyncio.Event(), config["data_port"]
     return client
 
 

@@ -25,7 +25,7 @@ PIECE = random.Random(1).randbytes(256 << 10)
 PADDING = "p" * 160
 
 
-def _listed(size: int) -> bytes:
+def _pod_list(size: int) -> bytes:
     """List of pods as from an API server, with distinct names and times."""
     choice = random.Random(2)
     text = b""
@@ -49,7 +49,7 @@ def _listed(size: int) -> bytes:
     return text[:size]
 
 
-LISTED = _listed(256 << 10)
+POD_LIST = _pod_list(256 << 10)
 
 
 class Backend(asyncio.Protocol):
@@ -59,7 +59,7 @@ class Backend(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._pending = b""
         self._body = PIECE
-        self._owed = self._sinking = 0
+        self._unsent = self._unread_upload = 0
         self._raw = self._paused = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -79,33 +79,33 @@ class Backend(asyncio.Protocol):
         self._paused = False
         if self._raw:
             self._transport.resume_reading()
-        self._pay()
+        self._send_body()
 
     def data_received(self, data: bytes) -> None:
         if self._raw:
             self._transport.write(data)
             return
         self._pending += data
-        while self._pending and self._step():
+        while self._pending and self._process_pending():
             pass
 
-    def _step(self) -> bool:
+    def _process_pending(self) -> bool:
         """Consumes one request head, or a part of a body, from the buffer."""
-        if self._sinking:
-            taken = min(self._sinking, len(self._pending))
-            self._sinking -= taken
+        if self._unread_upload:
+            taken = min(self._unread_upload, len(self._pending))
+            self._unread_upload -= taken
             self._pending = self._pending[taken:]
-            if not self._sinking:
+            if not self._unread_upload:
                 self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             return True
         head, end, rest = self._pending.partition(b"\r\n\r\n")
         if not end:
             return False
         self._pending = rest
-        self._answer(head)
+        self._respond(head)
         return True
 
-    def _answer(self, head: bytes) -> None:
+    def _respond(self, head: bytes) -> None:
         target = head.split(b" ", 2)[1].decode()
         url = urlsplit(target)
         query = {name: float(values[0]) for name, values in parse_qs(url.query).items()}
@@ -113,13 +113,15 @@ class Backend(asyncio.Protocol):
             case "small":
                 self._transport.write(SMALL)
             case "bytes" | "list" as kind:
-                self._body = PIECE if kind == "bytes" else LISTED
-                self._owed = int(query["n"])
-                self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self._owed)
-                self._pay()
+                self._body = PIECE if kind == "bytes" else POD_LIST
+                self._unsent = int(query["n"])
+                self._transport.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self._unsent
+                )
+                self._send_body()
             case "watch":
                 self._transport.write(CHUNKED)
-                self._tick(1 / query["rate"], time.monotonic())
+                self._send_event(1 / query["rate"], time.monotonic())
             case "hang":
                 self._transport.write(CHUNKED)
             case "echo":
@@ -128,23 +130,23 @@ class Backend(asyncio.Protocol):
             case "sink":
                 lower = head.lower()
                 length = lower.split(b"content-length:")[1].split(b"\r\n")[0]
-                self._sinking = int(length)
+                self._unread_upload = int(length)
             case _:
                 self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 
-    def _pay(self) -> None:
-        while self._owed and not self._paused and not self._transport.is_closing():
-            size = min(self._owed, len(self._body))
-            self._owed -= size
+    def _send_body(self) -> None:
+        while self._unsent and not self._paused and not self._transport.is_closing():
+            size = min(self._unsent, len(self._body))
+            self._unsent -= size
             self._transport.write(self._body[:size])
 
-    def _tick(self, every: float, due: float) -> None:
+    def _send_event(self, interval: float, due: float) -> None:
         event = f'{{"t":{time.monotonic_ns()},"p":"{PADDING}"}}\n'.encode()
         self._transport.write(b"%x\r\n%s\r\n" % (len(event), event))
-        due += every
+        due += interval
         wait = max(0.0, due - time.monotonic())
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(wait, self._tick, every, due)
+        self._timer = loop.call_later(wait, self._send_event, interval, due)
 
 
 async def main() -> None:

@@ -31,16 +31,18 @@ IMPERSONATING = "Impersonate-User: bench\r\nImpersonate-Group: system:masters\r\
 Address = tuple[str, int, ssl.SSLContext]
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Measures a small GET and an exec, through the Kubernetes proxy and directly."""
-    member = stand.stage.members["dev"]
-    wait_until("the agent of dev", lambda: "kube-system" in _through(stand, "get", "ns"))
-    await _measure_get(stand, member, report)
-    await _measure_lists(stand, member, report)
-    await _measure_exec(stand, member, report)
+    member = harness.stage.members["dev"]
+    wait_until(
+        "the agent of dev", lambda: "kube-system" in _kubectl_through_proxy(harness, "get", "ns")
+    )
+    await _measure_get(harness, member, report)
+    await _measure_lists(harness, member, report)
+    await _measure_exec(harness, member, report)
 
 
-async def _measure_get(stand: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
+async def _measure_get(harness: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
     member.kubectl("create", "configmap", "small", "-n", "default", "--from-literal=a=b")
     member.kubectl(
         "create",
@@ -51,15 +53,15 @@ async def _measure_get(stand: TunnelHarness, member: DemoCluster, report: BenchR
     )
     token = member.kubectl("create", "token", "default", "-n", "default").strip()
     server = _api_server(member)
-    trusting = ssl.create_default_context(cafile=str(stand.stage.authority))
-    proxy = ("127.0.0.1", stand.https_port, trusting)
+    trusting = ssl.create_default_context(cafile=str(harness.stage.authority))
+    proxy = ("127.0.0.1", harness.https_port, trusting)
     past: list[float] = []
     impersonated: list[float] = []
     through: list[float] = []
     for _ in range(ROUNDS):
         past += await _latencies(server, OBJECT, token)
         impersonated += await _latencies(server, OBJECT, token, IMPERSONATING)
-        through += await _latencies(proxy, f"{PREFIX}/dev{OBJECT}", stand.token)
+        through += await _latencies(proxy, f"{PREFIX}/dev{OBJECT}", harness.token)
     for part, goal in ((0.5, 1.5), (0.99, 6.0)):
         name = f"API server: GET p{part * 100:.0f} added"
         quick = percentile(past, part)
@@ -87,14 +89,14 @@ async def _latencies(address: Address, path: str, token: str, fields: str = "") 
     return found
 
 
-async def _measure_lists(stand: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
+async def _measure_lists(harness: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
     """Measures kubectl's time for a large list, with a request head that nobody has sent before.
     Without compression, which needs more time than the transport.
     """
     for number in range(OBJECTS):
         data = f"number: {number}\n" * (OBJECT_BYTES // 11)
         member.kubectl("apply", "--server-side", "-f", "-", stdin=_config_map(number, data))
-    past, through = _kubectl_past(member), _kubectl_through(stand, member)
+    past, through = _kubectl_past(member), _kubectl_through(harness, member)
     times: dict[str, list[float]] = {"through": [], "past": []}
     for turn in range(LISTS):
         path = f"/api/v1/namespaces/default/configmaps?timeoutSeconds={100 + turn}"
@@ -124,17 +126,17 @@ def _kubectl_past(member: DemoCluster) -> list[str]:
     return [program, f"--kubeconfig={access.kubeconfig}", f"--context={access.context}"]
 
 
-def _kubectl_through(stand: TunnelHarness, member: DemoCluster) -> list[str]:
+def _kubectl_through(harness: TunnelHarness, member: DemoCluster) -> list[str]:
     program = member.kubectl_program or "kubectl"
-    return [program, f"--kubeconfig={stand.stage.member_kubeconfig()}"]
+    return [program, f"--kubeconfig={harness.stage.member_kubeconfig()}"]
 
 
-async def _measure_exec(stand: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
+async def _measure_exec(harness: TunnelHarness, member: DemoCluster, report: BenchReport) -> None:
     member.kubectl("apply", "-f", "-", stdin=POD)
     member.kubectl("wait", "-n", "default", "--for=condition=Ready", "pod/box", "--timeout=30s")
     direct = await _exec(_kubectl_past(member))
-    before = resident(stand.hub_pid)
-    through = await _exec(_kubectl_through(stand, member))
+    before = resident(harness.hub_pid)
+    through = await _exec(_kubectl_through(harness, member))
     report.add(
         "1 GB through exec",
         [through],
@@ -149,7 +151,7 @@ async def _measure_exec(stand: TunnelHarness, member: DemoCluster, report: Bench
         baseline="direct",
         baseline_values=[direct],
     )
-    grown = (resident(stand.hub_pid) - before) / 1e6
+    grown = (resident(harness.hub_pid) - before) / 1e6
     report.add("control plane's memory after 1 GB through exec", [grown], "MB", goal=16)
 
 
@@ -177,10 +179,10 @@ async def _output_of(kubectl: list[str], arguments: list[str]) -> int:
     return received
 
 
-def _through(stand: TunnelHarness, *args: str) -> str:
+def _kubectl_through_proxy(harness: TunnelHarness, *args: str) -> str:
     """Runs kubectl through the Kubernetes proxy; returns its output."""
-    member = stand.stage.members["dev"]
-    access = type(member.access)(stand.stage.member_kubeconfig(), "")
+    member = harness.stage.members["dev"]
+    access = type(member.access)(harness.stage.member_kubeconfig(), "")
     return access.kubectl(*args, program=member.kubectl_program)
 
 

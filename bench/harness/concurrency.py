@@ -5,7 +5,13 @@ import random
 import time
 from resource import RLIMIT_NOFILE, getrlimit
 
-from bench.harness.load_generator import BenchTarget, ask_often, connect, hang, upgrade
+from bench.harness.load_generator import (
+    BenchTarget,
+    connect,
+    open_idle_watches,
+    send_requests,
+    upgrade,
+)
 from bench.harness.programs import cpu_seconds, descriptors, resident
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
@@ -20,38 +26,38 @@ SETTLE_SECONDS = 2.0
 LEAVING_SECONDS = 30.0
 
 
-async def measure_agents(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure_agents(harness: TunnelHarness, report: BenchReport) -> None:
     """Memory of idle agents, and how fast they connect."""
-    tokens = stand.deploy_tokens([f"idle-{number}" for number in range(AGENTS)])
-    before = resident(stand.hub_pid)
-    with stand.agents_with(tokens):
+    tokens = harness.deploy_tokens([f"idle-{number}" for number in range(AGENTS)])
+    before = resident(harness.hub_pid)
+    with harness.agents_with(tokens):
         await asyncio.sleep(SETTLE_SECONDS)
-        grown = resident(stand.hub_pid) - before
+        grown = resident(harness.hub_pid) - before
         report.add(
             "control plane's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=20
         )
-    report.add(f"{AGENTS:,} agents connect for the first time in", [stand.connected_in], "s")
-    await _reconnect(stand, report, tokens)
+    report.add(f"{AGENTS:,} agents connect for the first time in", [harness.connected_in], "s")
+    await _reconnect(harness, report, tokens)
 
 
-async def _reconnect(stand: TunnelHarness, report: BenchReport, tokens: list[str]) -> None:
+async def _reconnect(harness: TunnelHarness, report: BenchReport, tokens: list[str]) -> None:
     """Reconnects the same agents, as after a restart; measures the CPU time."""
     await asyncio.sleep(SETTLE_SECONDS)
-    before = cpu_seconds([stand.hub_pid])
-    with stand.agents_with(tokens) as agents:
-        hub, others = cpu_seconds([stand.hub_pid]) - before, cpu_seconds([agents.pid])
-    report.add(f"{AGENTS:,} agents connect in", [stand.connected_in], "s", goal=4)
+    before = cpu_seconds([harness.hub_pid])
+    with harness.agents_with(tokens) as agents:
+        hub, others = cpu_seconds([harness.hub_pid]) - before, cpu_seconds([agents.pid])
+    report.add(f"{AGENTS:,} agents connect in", [harness.connected_in], "s", goal=4)
     report.add("the same, CPU of the control plane", [hub], "s")
     report.add("the same, CPU of the agents and their start", [others], "s")
 
 
-async def measure_watches(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure_watches(harness: TunnelHarness, report: BenchReport) -> None:
     """Memory of idle watches, and how fast they end."""
-    hub, agent = stand.hub_pid, stand.agent.pid
-    await hang(stand.proxy, 1)
+    hub, agent = harness.hub_pid, harness.agent.pid
+    await open_idle_watches(harness.proxy, 1)
     before = {pid: resident(pid) for pid in (hub, agent)}
     began = time.perf_counter()
-    writers = await hang(stand.proxy, WATCHES)
+    writers = await open_idle_watches(harness.proxy, WATCHES)
     report.add(f"{WATCHES:,} watches open in", [time.perf_counter() - began], "s")
     grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
     report.add("control plane's memory for an idle watch", [grown[hub]], "KB", goal=8)
@@ -68,14 +74,14 @@ async def measure_watches(stand: TunnelHarness, report: BenchReport) -> None:
     report.add("watches left upstream", [max(0, descriptors(agent) - idle)], "", goal=0)
 
 
-async def measure_churn(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure_churn(harness: TunnelHarness, report: BenchReport) -> None:
     """Sends all kinds of requests with all kinds of endings; checks for leaks afterwards."""
-    pids = stand.proxy.pids
-    await _churn(stand.proxy, CHURN_SECONDS / 2)
+    pids = harness.proxy.pids
+    await _run_churn(harness.proxy, CHURN_SECONDS / 2)
     await asyncio.sleep(SETTLE_SECONDS)
     files = sum(map(descriptors, pids))
     memory = sum(map(resident, pids))
-    count = await _churn(stand.proxy, CHURN_SECONDS)
+    count = await _run_churn(harness.proxy, CHURN_SECONDS)
     await asyncio.sleep(SETTLE_SECONDS)
     report.add("churn: requests", [count], "")
     left = sum(map(descriptors, pids)) - files
@@ -91,7 +97,7 @@ async def measure_churn(stand: TunnelHarness, report: BenchReport) -> None:
     )
 
 
-async def _churn(system: BenchTarget, seconds: float) -> int:
+async def _run_churn(system: BenchTarget, seconds: float) -> int:
     until = time.perf_counter() + seconds
     counts = await asyncio.gather(*(_user(system, until, seed) for seed in range(CHURN_USERS)))
     return sum(counts)
@@ -102,7 +108,7 @@ async def _user(system: BenchTarget, until: float, seed: int) -> int:
     while time.perf_counter() < until:
         match choice.randrange(4):
             case 0:
-                await ask_often(system, "/small", 1, 0.02)
+                await send_requests(system, "/small", 1, 0.02)
             case 1:
                 await _leave_within(system, f"/bytes?n={choice.randrange(1, 5_000_000)}", choice)
             case 2:

@@ -19,20 +19,20 @@ HTTP1, OWN, ONE = "HTTP/1.1", "HTTP/2", "one HTTP/2 connection"
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Requests per second and CPU time per request with 1, 16 and 128 requests at a time: over as
     many connections of both versions, and over one HTTP/2 connection. Downloads in the same way.
     """
     ours = TlsTarget(
         "Towline",
-        stand.https_port,
-        stand.stage.authority,
-        stand.proxy.prefix,
-        stand.token,
-        stand.proxy.pids,
+        harness.https_port,
+        harness.stage.authority,
+        harness.proxy.prefix,
+        harness.token,
+        harness.proxy.pids,
     )
     runs: Runs = defaultdict(list)
-    with peers(stand.backend, [NGINX]) as found:
+    with peers(harness.backend, [NGINX]) as found:
         systems = [ours, *found]
         for _ in range(ROUNDS):
             for system in random.sample(systems, len(systems)):

@@ -58,7 +58,7 @@ class Getter(asyncio.Protocol):
 
     def __init__(self, request: bytes, tally: RequestTimes, pause: float = 0.0) -> None:
         self._request, self._tally, self._pause = request, tally, pause
-        self._missing = 0
+        self._bytes_left = 0
         self._head = b""
         self._begun = 0.0
         self._transport: asyncio.Transport
@@ -67,49 +67,49 @@ class Getter(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._ask()
+        self._send_request()
 
     def data_received(self, data: bytes) -> None:
-        if not self._missing:
+        if not self._bytes_left:
             data = self._head + data
             end = data.find(END_OF_HEAD)
             if end < 0:
                 self._head = data
                 return
             self._head = b""
-            self._missing = _length(data[:end]) + end + 4
-        self._missing -= len(data)
-        if not self._missing:
-            self._answered()
+            self._bytes_left = _content_length(data[:end]) + end + 4
+        self._bytes_left -= len(data)
+        if not self._bytes_left:
+            self._on_response()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.done.done():
             error = exc or ConnectionError("closed by the far side")
             self.done.set_exception(error)
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         self._begun = time.perf_counter()
         self._transport.write(self._request)
 
-    def _answered(self) -> None:
+    def _on_response(self) -> None:
         self._tally.latencies.append(time.perf_counter() - self._begun)
         if self.stopping:
             self.done.set_result(None)
             self._transport.close()
         elif self._pause:
-            asyncio.get_running_loop().call_later(self._pause, self._ask)
+            asyncio.get_running_loop().call_later(self._pause, self._send_request)
         else:
-            self._ask()
+            self._send_request()
 
 
-def _length(head: bytes) -> int:
+def _content_length(head: bytes) -> int:
     if not head.startswith(b"HTTP/1.1 200"):
         raise RuntimeError(f"unexpected response {head[:80]!r}")
     at = head.lower().index(b"content-length:") + 15
     return int(head[at:].split(b"\r\n", 1)[0])
 
 
-async def ask_often(
+async def send_requests(
     system: BenchTarget, path: str, connections: int, seconds: float, pause: float = 0.0
 ) -> RequestTimes:
     """Sends requests at full speed, one at a time per connection."""
@@ -130,7 +130,9 @@ async def ask_often(
     return tally
 
 
-async def fetch(system: BenchTarget, size: int, kind: str = "bytes", turn: int = 0) -> float:
+async def download_rate(
+    system: BenchTarget, size: int, kind: str = "bytes", turn: int = 0
+) -> float:
     """Bytes per second of one download. `turn`: distinguishes its head from others."""
     tally = RequestTimes()
     request = system.head(f"/{kind}?n={size}&turn={turn}")
@@ -153,10 +155,10 @@ class Downloads:
         while True:
             reader, writer = await connect(system)
             writer.write(system.head(f"/bytes?n={size}"))
-            missing = size
+            bytes_left = size
             await reader.readuntil(END_OF_HEAD)
-            while missing and (data := await reader.read(1 << 18)):
-                missing -= len(data)
+            while bytes_left and (data := await reader.read(1 << 18)):
+                bytes_left -= len(data)
                 self.received += len(data)
             writer.close()
 
@@ -199,9 +201,9 @@ async def echo_bytes(system: BenchTarget, size: int) -> float:
     reader, writer = await upgrade(system)
     began = time.perf_counter()
     sending = asyncio.ensure_future(_send(writer, size))
-    missing = size
-    while missing:
-        missing -= len(await reader.read(1 << 18))
+    bytes_left = size
+    while bytes_left:
+        bytes_left -= len(await reader.read(1 << 18))
     took = time.perf_counter() - began
     await sending
     writer.close()
@@ -230,12 +232,14 @@ async def watch(system: BenchTarget, rate: int, seconds: float) -> list[float]:
     return ages
 
 
-async def hang(system: BenchTarget, count: int, at_once: int = 100) -> list[asyncio.StreamWriter]:
+async def open_idle_watches(
+    system: BenchTarget, count: int, concurrency: int = 100
+) -> list[asyncio.StreamWriter]:
     """Opens idle watches."""
-    turn = asyncio.Semaphore(at_once)
+    free_slots = asyncio.Semaphore(concurrency)
 
     async def open_watch() -> asyncio.StreamWriter:
-        async with turn:
+        async with free_slots:
             reader, writer = await connect(system)
             writer.write(system.head("/api/v1/hang?watch=1"))
             head = await reader.readuntil(END_OF_HEAD)

@@ -23,10 +23,10 @@ OURS = "Towline"
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Lines of 500 Mbit/s with several round trips: megabytes per second."""
     for round_trip in ROUND_TRIPS_MS:
-        runs = _runs(stand, round_trip)
+        runs = _runs(harness, round_trip)
         for what in ("download", "upload"):
             for count in STREAMS:
                 add_throughput(
@@ -37,7 +37,7 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
                 )
 
 
-def _runs(stand: TunnelHarness, round_trip: int) -> Runs:
+def _runs(harness: TunnelHarness, round_trip: int) -> Runs:
     """Measures systems in random order, each over a line of its own."""
     runs: Runs = defaultdict(list)
     delay, name = round_trip / 2000, f"far-{round_trip}"
@@ -48,11 +48,11 @@ def _runs(stand: TunnelHarness, round_trip: int) -> Runs:
             lines.enter_context(running("shaper", RATE, delay, f"{entry}={port}"))
             return entry
 
-        agent = lines.enter_context(stand.agents_over_line(name, RATE, delay))
-        others = lines.enter_context(peers(stand.backend, [KONNECTIVITY], line))
-        prefix, pids = stand.through(name, agent).prefix, (stand.hub_pid, agent.pid)
-        authority = stand.stage.authority
-        ours = TlsTarget(OURS, stand.https_port, authority, prefix, stand.token, pids)
+        agent = lines.enter_context(harness.agents_over_line(name, RATE, delay))
+        others = lines.enter_context(peers(harness.backend, [KONNECTIVITY], line))
+        prefix, pids = harness.through(name, agent).prefix, (harness.hub_pid, agent.pid)
+        authority = harness.stage.authority
+        ours = TlsTarget(OURS, harness.https_port, authority, prefix, harness.token, pids)
         # The first request opens the data link.
         ours.measure("/small", 1, SECONDS)
         for _ in range(ROUNDS):

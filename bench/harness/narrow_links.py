@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bench.harness.load_generator import BenchTarget, Downloads, ask_often, fetch
+from bench.harness.load_generator import BenchTarget, Downloads, download_rate, send_requests
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
 
@@ -12,11 +12,11 @@ BODY = 20_000_000
 ROUND_TRIP_MS = DELAY * 2 * 1000
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Link of 100 Mbit/s with 50 ms round trip: small requests during four downloads."""
-    with stand.agents_over_line("narrow", RATE, DELAY) as agent:
-        system = stand.through("narrow", agent)
-        idle = await ask_often(system, "/small", 1, FILL_SECONDS)
+    with harness.agents_over_line("narrow", RATE, DELAY) as agent:
+        system = harness.through("narrow", agent)
+        idle = await send_requests(system, "/small", 1, FILL_SECONDS)
         report.add("100 Mbit/s, 50 ms: idle GET p50", [idle.percentile(0.5) * 1000], "ms")
         await _beside_bulk(system, report)
         await _lists(system, report)
@@ -26,7 +26,7 @@ async def _beside_bulk(system: BenchTarget, report: BenchReport) -> None:
     downloads = Downloads(system, BODY, 4)
     await asyncio.sleep(FILL_SECONDS)
     before = downloads.received
-    tally = await ask_often(system, "/small", 1, SECONDS)
+    tally = await send_requests(system, "/small", 1, SECONDS)
     use = (downloads.received - before) / tally.seconds / RATE
     await downloads.stop()
     name = "100 Mbit/s, 50 ms, 4 bulk"
@@ -42,8 +42,8 @@ async def _lists(system: BenchTarget, report: BenchReport) -> None:
     """
     lists, plain = [], []
     for turn in range(3):
-        plain.append(await fetch(system, BODY, "bytes", turn) / 1e6)
-        lists.append(await fetch(system, BODY, "list", turn) / 1e6)
+        plain.append(await download_rate(system, BODY, "bytes", turn) / 1e6)
+        lists.append(await download_rate(system, BODY, "list", turn) / 1e6)
     report.add(
         "100 Mbit/s, 50 ms: lists, packed",
         lists,

@@ -25,11 +25,11 @@ _PORTABLE_PATH = {"TOWLINE_PROXY__DATA_PLANE": DataPlane.PORTABLE.value}
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Requests per second, CPU time per request and downloads; systems run in random order."""
     runs: Runs = defaultdict(list)
-    with TunnelHarness(_PORTABLE_PATH) as portable, peers(stand.backend) as others:
-        systems = [_target(OURS, stand), _target(PORTABLE, portable), *others]
+    with TunnelHarness(_PORTABLE_PATH) as portable, peers(harness.backend) as others:
+        systems = [_target(OURS, harness), _target(PORTABLE, portable), *others]
         for _ in range(ROUNDS):
             for system in random.sample(systems, len(systems)):
                 _run(system, runs)
@@ -42,10 +42,10 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
             report.add(f"{ours}: get{count} over TLS, CPU", cpu, "us/req", goal=goal)
 
 
-def _target(name: str, stand: TunnelHarness) -> TlsTarget:
-    proxy = stand.proxy
+def _target(name: str, harness: TunnelHarness) -> TlsTarget:
+    proxy = harness.proxy
     return TlsTarget(
-        name, stand.https_port, stand.stage.authority, proxy.prefix, stand.token, proxy.pids
+        name, harness.https_port, harness.stage.authority, proxy.prefix, harness.token, proxy.pids
     )
 
 

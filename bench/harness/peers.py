@@ -47,30 +47,30 @@ http {{
 """
 
 
-def _directly(port: int) -> int:
+def _same_port(port: int) -> int:
     return port
 
 
 @contextmanager
 def peers(
-    backend: int, names: Sequence[str] = PEERS, line: Callable[[int], int] = _directly
+    backend: int, names: Sequence[str] = PEERS, relayed_port: Callable[[int], int] = _same_port
 ) -> Generator[list[TlsTarget]]:
     """Starts the peers that can be had here; says on standard error why others are missing.
-    `line`: returns the port through which konnectivity's agent reaches a port of its server.
+    `relayed_port`: returns the port through which konnectivity's agent reaches its server's port.
     """
-    with TemporaryDirectory(prefix="towline-bench-") as place:
-        folder, now = Path(place), SystemClock().now()
+    with TemporaryDirectory(prefix="towline-bench-") as folder_name:
+        folder, now = Path(folder_name), SystemClock().now()
         authority = CertificateAuthority.create(folder, "bench", now)
         hosts = ["localhost", "127.0.0.1"]
         authority.sign("server", "server", now, names=hosts)
         authority.sign("client", "client", now)
         running: list[subprocess.Popen[bytes]] = []
         starts: dict[str, Callable[[], TlsTarget]] = {
-            KONNECTIVITY: lambda: _konnectivity(folder, backend, running, line),
+            KONNECTIVITY: lambda: _konnectivity(folder, backend, running, relayed_port),
             NGINX: lambda: _nginx(folder, backend, running),
         }
         try:
-            yield list(_started([starts[name] for name in names]))
+            yield list(_start_available([starts[name] for name in names]))
         finally:
             for process in running:
                 # Not killed: the workers of nginx would stay.
@@ -79,7 +79,7 @@ def peers(
                 _wait(process)
 
 
-def _started(starts: Sequence[Callable[[], TlsTarget]]) -> Iterator[TlsTarget]:
+def _start_available(starts: Sequence[Callable[[], TlsTarget]]) -> Iterator[TlsTarget]:
     for start in starts:
         try:
             yield start()
@@ -91,13 +91,15 @@ def _konnectivity(
     folder: Path,
     backend: int,
     running: list[subprocess.Popen[bytes]],
-    line: Callable[[int], int],
+    relayed_port: Callable[[int], int],
 ) -> TlsTarget:
     server, agent = _konnectivity_programs()
     users, agents, *others = free_ports(6)
     admin, health, agent_admin, agent_health = map(str, others)
-    tls = [f"--server-{n}={folder}/{f}" for n, f in _files("cert", "key", "ca-cert")]
-    tls += [f"--cluster-{n}={folder}/{f}" for n, f in _files("cert", "key", "ca-cert")]
+    tls = [f"--server-{n}={folder}/{f}" for n, f in _certificate_options("cert", "key", "ca-cert")]
+    tls += [
+        f"--cluster-{n}={folder}/{f}" for n, f in _certificate_options("cert", "key", "ca-cert")
+    ]
     hub = [
         server, "--mode=http-connect", f"--server-port={users}", f"--agent-port={agents}",
         f"--admin-port={admin}", f"--health-port={health}", *tls,
@@ -105,7 +107,7 @@ def _konnectivity(
     far = [
         agent, f"--ca-cert={folder}/ca.crt", f"--agent-cert={folder}/client.crt",
         f"--agent-key={folder}/client.key", "--proxy-server-host=127.0.0.1",
-        f"--proxy-server-port={line(agents)}", f"--admin-server-port={agent_admin}",
+        f"--proxy-server-port={relayed_port(agents)}", f"--admin-server-port={agent_admin}",
         f"--health-server-port={agent_health}",
     ]  # fmt: skip
     pids = _start(folder, [hub, far], running)
@@ -118,7 +120,7 @@ def _konnectivity(
     return target
 
 
-def _files(*names: str) -> list[tuple[str, str]]:
+def _certificate_options(*names: str) -> list[tuple[str, str]]:
     return list(zip(names, ("server.crt", "server.key", "ca.crt"), strict=True))
 
 

@@ -28,20 +28,20 @@ from core.runtime.tasks import Tasks
 
 TOKEN = "Bearer bench"
 METHOD = "/bench.Relay/Tunnel"
-WAITING = 64
+MAX_WAITING_PARTS = 64
 
 
-def packed(message: Frame) -> bytes:
+def serialize(message: Frame) -> bytes:
     """Encodes a message."""
     return message.SerializeToString()
 
 
-def frame(number: int, kind: str, value: bytes = b"") -> Frame:
+def make_frame(number: int, kind: str, value: bytes = b"") -> Frame:
     """Builds a message from request number, kind and bytes."""
     return Frame(type_url=f"{number}:{kind}", value=value)
 
 
-def parts(message: Frame) -> tuple[int, str, bytes]:
+def parse_frame(message: Frame) -> tuple[int, str, bytes]:
     """Request number, kind and bytes of a message."""
     number, _, kind = message.type_url.partition(":")
     return int(number), kind, message.value
@@ -59,14 +59,14 @@ class RelayHub:
     async def tunnel(self, messages: AsyncIterator[Frame], _: Any) -> AsyncIterator[Frame]:
         """Serves the agent's stream."""
         tasks = Tasks("relay")
-        tasks.spawn("answers", self._take(messages))
+        tasks.spawn("answers", self._receive_responses(messages))
         self.connected.set()
         while True:
             yield await self._out.get()
 
-    async def _take(self, messages: AsyncIterator[Frame]) -> None:
+    async def _receive_responses(self, messages: AsyncIterator[Frame]) -> None:
         async for message in messages:
-            number, kind, value = parts(message)
+            number, kind, value = parse_frame(message)
             if (answer := self._answers.get(number)) is not None:
                 await answer.put((kind, value))
 
@@ -75,11 +75,11 @@ class RelayHub:
         if request.headers.get("authorization") != TOKEN:
             return Response(status_code=401)
         number = next(self._numbers)
-        answer = self._answers[number] = asyncio.Queue(WAITING)
+        answer = self._answers[number] = asyncio.Queue(MAX_WAITING_PARTS)
         target = "/" + request.path_params["path"]
         if request.url.query:
             target += "?" + request.url.query
-        await self._out.put(frame(number, request.method, target.encode()))
+        await self._out.put(make_frame(number, request.method, target.encode()))
         status, value = await answer.get()
         length = {"content-length": value.decode()} if value else {}
         return StreamingResponse(self._body(number, answer), int(status), length)
@@ -100,7 +100,7 @@ async def run_hub(certificate: bytes, key: bytes, port: str) -> None:
     handler = grpc.stream_stream_rpc_method_handler(
         hub.tunnel,
         request_deserializer=Frame.FromString,
-        response_serializer=packed,
+        response_serializer=serialize,
     )
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     service = grpc.method_handlers_generic_handler("bench.Relay", {"Tunnel": handler})
@@ -121,32 +121,32 @@ async def run_agent(port: str, ca: bytes, backend: str) -> None:
     """Forwards the hub's requests to the backend until killed."""
     credentials = grpc.ssl_channel_credentials(ca)
     channel = grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials)
-    call = channel.stream_stream(METHOD, packed, Frame.FromString)()
-    turn, tasks = asyncio.Lock(), Tasks("relay agent")
+    call = channel.stream_stream(METHOD, serialize, Frame.FromString)()
+    write_lock, tasks = asyncio.Lock(), Tasks("relay agent")
 
     async def send(message: Frame) -> None:
-        async with turn:
+        async with write_lock:
             await call.write(message)
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
         announce(0)
         while True:
-            number, method, target = parts(cast(Frame, await call.read()))
+            number, method, target = parse_frame(cast(Frame, await call.read()))
             url = f"http://127.0.0.1:{backend}{target.decode()}"
-            tasks.spawn("request", _ask(session, method, url, number, send))
+            tasks.spawn("request", _forward_request(session, method, url, number, send))
 
 
-async def _ask(
+async def _forward_request(
     session: aiohttp.ClientSession, method: str, url: str, number: int, send: Callable[[Frame], Any]
 ) -> None:
     timeout = aiohttp.ClientTimeout(total=None)
     async with session.request(method, url, timeout=timeout) as answer:
         length = answer.headers.get("content-length", "")
-        await send(frame(number, str(answer.status), length.encode()))
+        await send(make_frame(number, str(answer.status), length.encode()))
         async for data in answer.content.iter_any():
-            await send(frame(number, "data", data))
-    await send(frame(number, "end"))
+            await send(make_frame(number, "data", data))
+    await send(make_frame(number, "end"))
 
 
 def main(role: str, *arguments: str) -> None:

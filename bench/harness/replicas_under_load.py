@@ -35,8 +35,8 @@ Say = Callable[[str], None]
 LOAD_S = 6.0
 USERS, WRITES = 64, 0.02
 RATE, KILLED_RATE = 200.0, 50.0
-NOTICED_S, LOOK_S = 0.3, 0.5
-PATIENCE_S = 120.0
+DRAIN_NOTICE_S, POLL_S = 0.3, 0.5
+MAX_WAIT_S = 120.0
 QUERY = "{ clusters(first: 20) { edges { node { id handle pingedAt } } } }"
 _READ = "query ($id: ID!) { cluster(id: $id) { id handle pingedAt tags { name value } } }"
 _WRITE = """mutation ($id: ID!, $turn: String!) {
@@ -87,23 +87,23 @@ async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Simulation]]:
 class SimulatedUsers:
     """Users that send a total of `rate` requests per second, unless responses are too slow.
 
-    A share of `WRITES` are changes. Failed requests are retried `again` times with another replica.
+    A share of `WRITES` are changes. `retries`: attempts with other replicas after a failure.
     """
 
     def __init__(
-        self, replicas: Replicas, clusters: Sequence[Json], rate: float = RATE, again: int = 0
+        self, replicas: Replicas, clusters: Sequence[Json], rate: float = RATE, retries: int = 0
     ) -> None:
         self._replicas = replicas
-        self._apart = USERS / rate
+        self._seconds_between = USERS / rate
         self._clusters = clusters
         self._turns = itertools.count(1)
-        self._again = again
+        self._retries = retries
         self.failed = 0
-        self.repeated = [0] * USERS
+        self.retried = [0] * USERS
         self.took: list[float] = []
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncGenerator[None]:
+    async def sending(self) -> AsyncGenerator[None]:
         """Sends requests during the block."""
         over = asyncio.Event()
         connector = aiohttp.TCPConnector(limit=0)
@@ -116,37 +116,37 @@ class SimulatedUsers:
                 await asyncio.gather(*users)
 
     async def _user(self, number: int, http: aiohttp.ClientSession, over: asyncio.Event) -> None:
-        due = time.monotonic() + number * self._apart / USERS
+        due = time.monotonic() + number * self._seconds_between / USERS
         while not over.is_set():
             await asyncio.sleep(due - time.monotonic())
             began = time.monotonic()
-            self.failed += not await self._served(number, http)
+            self.failed += not await self._send_with_retries(number, http)
             self.took.append(time.monotonic() - began)
-            due += self._apart
+            due += self._seconds_between
 
-    async def _served(self, number: int, http: aiohttp.ClientSession) -> bool:
-        question, tried = self._question(), None
-        for turn in range(1 + self._again):
-            self.repeated[number] += turn > 0
+    async def _send_with_retries(self, number: int, http: aiohttp.ClientSession) -> bool:
+        request, tried = self._random_request(), None
+        for turn in range(1 + self._retries):
+            self.retried[number] += turn > 0
             tried = random.choice(
                 [replica for replica in self._replicas.up if replica is not tried]
             )
-            if await answered(http, tried, question):
+            if await send_request(http, tried, request):
                 return True
         return False
 
-    def _question(self) -> Json:
+    def _random_request(self) -> Json:
         id = random.choice(self._clusters)["id"]
         if random.random() >= WRITES:
             return {"query": _READ, "variables": {"id": id}}
         return {"query": _WRITE, "variables": {"id": id, "turn": str(next(self._turns))}}
 
 
-async def answered(http: aiohttp.ClientSession, replica: Replica, question: Json) -> bool:
+async def send_request(http: aiohttp.ClientSession, replica: Replica, request: Json) -> bool:
     """Sends a request; returns true for a response without errors."""
     headers = {"authorization": f"Bearer {replica.token}"}
     try:
-        async with http.post(f"{replica.url}/gql", json=question, headers=headers) as answer:
+        async with http.post(f"{replica.url}/gql", json=request, headers=headers) as answer:
             return answer.status == 200 and "errors" not in await answer.json()
     except (aiohttp.ClientError, TimeoutError):
         return False
@@ -157,7 +157,7 @@ async def roll(report: BenchReport, replicas: Replicas, stage: Simulation) -> No
     users = SimulatedUsers(replicas, stage.fleet.clusters)
     agents = {worker.pid for worker in stage.workers}
     before, began = cpu_seconds_by_role(agents), time.monotonic()
-    async with users.at_work():
+    async with users.sending():
         for replica in replicas.replicas:
             stage.say(f"restarting {replica.name}")
             await _restart(replica)
@@ -178,7 +178,7 @@ async def roll(report: BenchReport, replicas: Replicas, stage: Simulation) -> No
 async def _restart(replica: Replica) -> None:
     """Restarts a replica as a load balancer and supervisor would: drain, stop, start."""
     replica.is_up = False
-    await asyncio.sleep(NOTICED_S)
+    await asyncio.sleep(DRAIN_NOTICE_S)
     replica.drain()
     if code := await asyncio.to_thread(replica.wait_ended):
         raise RuntimeError(f"replica {replica.name} ended with {code}")
@@ -190,19 +190,19 @@ async def kill_one(report: BenchReport, replicas: Replicas, stage: Simulation) -
     """Kills one replica while users send requests; failed requests go to another replica."""
     victim, users = (
         replicas.replicas[-1],
-        SimulatedUsers(replicas, stage.fleet.clusters, KILLED_RATE, again=3),
+        SimulatedUsers(replicas, stage.fleet.clusters, KILLED_RATE, retries=3),
     )
-    before = await _links(stage)
-    async with users.at_work():
+    before = await _count_links(stage)
+    async with users.sending():
         await asyncio.sleep(LOAD_S / 2)
         stage.say("killing one of three replicas")
         victim.kill()
         took = await stage.wait_linked()
         await asyncio.sleep(LOAD_S / 2)
     report.add("one of three replicas killed: agents back", [took], "s", goal=5)
-    report.add("of them, had to come again", [await _links(stage) - before], "")
+    report.add("of them, had to come again", [await _count_links(stage) - before], "")
     report.add(
-        "the same, requests asked again, most of one client", [max(users.repeated)], "", goal=1
+        "the same, requests asked again, most of one client", [max(users.retried)], "", goal=1
     )
     report.add("the same, requests that failed even so", [users.failed], "", goal=0)
     report.add("the same, requests", [len(users.took)], "")
@@ -220,7 +220,7 @@ async def kill_all(report: BenchReport, replicas: Replicas, stage: Simulation, a
     """
     await stage.snapshot()
     stage.say("changing every service, then killing all replicas")
-    await asyncio.to_thread(_move, stage)
+    await asyncio.to_thread(_move_services, stage)
     for replica in replicas.replicas:
         replica.kill()
     sha = await asyncio.to_thread(stage.fleet.commit, next(stage.versions))
@@ -231,51 +231,51 @@ async def kill_all(report: BenchReport, replicas: Replicas, stage: Simulation, a
     for replica in replicas.replicas:
         await asyncio.to_thread(replica.wait_ready)
     began = time.monotonic()
-    took = await _until_there(stage, sha) - began
+    took = await _wait_until_reported(stage, sha) - began
     name = f"all replicas away for {away:.0f} s: what was asked before and committed meanwhile"
     report.add(f"{name} is everywhere", [took], "s", goal=30)
     report.add("the same, agents", [stage.size], "")
 
 
-def _move(stage: Simulation) -> None:
+def _move_services(stage: Simulation) -> None:
     """Moves each service to the folder of the next group."""
     client = stage.hub.client()
-    wanted, found = _wanted(stage), services(client, stage.fleet.repository_id)
+    new_folders, found = _next_folders(stage), fetch_services(client, stage.fleet.repository_id)
     for start in range(0, len(found), _BATCH):
         lines = [
-            _MOVE.format(n=n, id=service["id"], folder=wanted[service["cluster"]["id"]])
+            _MOVE.format(n=n, id=service["id"], folder=new_folders[service["cluster"]["id"]])
             for n, service in enumerate(found[start : start + _BATCH])
         ]
         client.ask(f"mutation {{ {' '.join(lines)} }}")
 
 
-def _wanted(stage: Simulation) -> dict[str, str]:
+def _next_folders(stage: Simulation) -> dict[str, str]:
     """Folders of the next group by cluster."""
     return {cluster["id"]: folder_of(n + 1) for n, cluster in enumerate(stage.fleet.clusters)}
 
 
-def services(client: GraphQLClient, repository_id: str) -> list[Json]:
+def fetch_services(client: GraphQLClient, repository_id: str) -> list[Json]:
     """Fetches all services of a repository from the API."""
     after, found = None, []
     while True:
-        said = client.ask(_SERVICES, repository=repository_id, after=after)
-        page = said["serviceDeployments"]
+        answers = client.ask(_SERVICES, repository=repository_id, after=after)
+        page = answers["serviceDeployments"]
         found += [edge["node"] for edge in page["edges"]]
         if not page["pageInfo"]["hasNextPage"]:
             return found
         after = page["pageInfo"]["endCursor"]
 
 
-async def _until_there(stage: Simulation, sha: str) -> float:
+async def _wait_until_reported(stage: Simulation, sha: str) -> float:
     """Monotonic time when the last agent reported its service at this commit."""
-    client, folders = stage.hub.client(), _wanted(stage)
+    client, folders = stage.hub.client(), _next_folders(stage)
     reported: dict[str, tuple[str, float]] = {}
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        await asyncio.sleep(LOOK_S)
-        for said in await stage.snapshot():
-            reported |= {row[1]: (row[3], row[5]) for row in said["settled"]}
-        found = await asyncio.to_thread(services, client, stage.fleet.repository_id)
+    deadline = time.monotonic() + MAX_WAIT_S
+    while time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        for answers in await stage.snapshot():
+            reported |= {row[1]: (row[3], row[5]) for row in answers["settled"]}
+        found = await asyncio.to_thread(fetch_services, client, stage.fleet.repository_id)
         if len(found) == stage.size and all(
             service["sha"] == sha
             and service["git"]["folder"] == folders[service["cluster"]["id"]]
@@ -283,8 +283,8 @@ async def _until_there(stage: Simulation, sha: str) -> float:
             for service in found
         ):
             return max(at for _, at in reported.values())
-    raise RuntimeError(f"not all agents reported the commit within {PATIENCE_S:.0f} s")
+    raise RuntimeError(f"not all agents reported the commit within {MAX_WAIT_S:.0f} s")
 
 
-async def _links(stage: Simulation) -> int:
+async def _count_links(stage: Simulation) -> int:
     return sum(answer["links"] for answer in await stage.snapshot())

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.harness.load_generator import BenchTarget, ask_often, fetch
+from bench.harness.load_generator import BenchTarget, download_rate, send_requests
 from bench.harness.programs import running
 from bench.harness.tunnel_harness import PREFIX, TunnelHarness
 from bench.report import BenchReport
@@ -22,17 +22,17 @@ BODY = 30_000_000
 GOAL_GET16 = 0.5
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Compares the replica that has the agent with the other one."""
     rates: dict[str, list[float]] = defaultdict(list)
-    with _fleet() as fleet, _systems(fleet, stand.backend) as systems:
+    with _fleet() as fleet, _systems(fleet, harness.backend) as systems:
         for _ in range(ROUNDS):
             for system in systems:
                 for connections in (1, 16):
-                    await ask_often(system, "/small", connections, WARM_UP)
-                    tally = await ask_often(system, "/small", connections, SECONDS)
+                    await send_requests(system, "/small", connections, WARM_UP)
+                    tally = await send_requests(system, "/small", connections, SECONDS)
                     rates[f"{system.name} get{connections}"].append(tally.rate)
-                rates[f"{system.name} bulk1"].append(await fetch(system, BODY) / 1e6)
+                rates[f"{system.name} bulk1"].append(await download_rate(system, BODY) / 1e6)
     for name, unit in (("get1", "req/s"), ("get16", "req/s"), ("bulk1", "MB/s")):
         report.add(
             f"{name} through a second replica",
@@ -68,7 +68,7 @@ def _systems(fleet: Fleet, backend: int) -> Generator[tuple[BenchTarget, BenchTa
     """Systems for the replica with the agent, and for the other one."""
     near, far = fleet.replicas
     cluster = fleet.cluster()
-    given = {
+    config = {
         "hub": f"127.0.0.1:{near.agents}",
         "ca": (near.data / "tls" / "ca.crt").read_text(),
         "tokens": [cluster["deployToken"]],
@@ -76,7 +76,7 @@ def _systems(fleet: Fleet, backend: int) -> Generator[tuple[BenchTarget, BenchTa
         "pipe": None,
     }
     prefix = f"{PREFIX}/{cluster['handle']}"
-    with running("agents", stdin=json.dumps(given)):
+    with running("agents", stdin=json.dumps(config)):
         yield (
             BenchTarget("near", near.http, prefix, near.token),
             BenchTarget("far", far.http, prefix, far.token),

@@ -38,14 +38,14 @@ async def carry(source: socket.socket, sink: socket.socket, direction: Direction
     """Forwards chunks of one connection in order."""
     loop = asyncio.get_running_loop()
     line: deque[tuple[float, bytes]] = deque()
-    moved = asyncio.Event()
+    has_data = asyncio.Event()
     tasks = Tasks("line")
-    tasks.spawn("arrive", _arrive(line, moved, sink))
+    tasks.spawn("arrive", _deliver(line, has_data, sink))
     try:
         while data := await loop.sock_recv(source, PIECE):
             due, backlog = direction.send(len(data))
             line.append((due, data))
-            moved.set()
+            has_data.set()
             if backlog > 0:
                 await asyncio.sleep(backlog)
     except OSError:
@@ -56,25 +56,25 @@ async def carry(source: socket.socket, sink: socket.socket, direction: Direction
         sink.close()
 
 
-async def _arrive(
-    line: deque[tuple[float, bytes]], moved: asyncio.Event, sink: socket.socket
+async def _deliver(
+    line: deque[tuple[float, bytes]], has_data: asyncio.Event, sink: socket.socket
 ) -> None:
     loop = asyncio.get_running_loop()
     while True:
         while not line:
-            moved.clear()
-            await moved.wait()
+            has_data.clear()
+            await has_data.wait()
         due, data = line.popleft()
         if (wait := due - loop.time()) > 0:
             await asyncio.sleep(wait)
         await loop.sock_sendall(sink, data)
 
 
-def _socket() -> socket.socket:
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
-    made.setblocking(False)
-    return made
+def _new_socket() -> socket.socket:
+    created = socket.socket()
+    created.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
+    created.setblocking(False)
+    return created
 
 
 async def main(rate: float, delay: float, routes: list[str]) -> None:
@@ -83,7 +83,7 @@ async def main(rate: float, delay: float, routes: list[str]) -> None:
     there, back = Direction(rate, delay), Direction(rate, delay)
     for route in routes:
         entry, _, port = route.partition("=")
-        listening = _socket()
+        listening = _new_socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", int(entry)))
         listening.listen(64)
@@ -98,7 +98,7 @@ async def _accept(
     loop = asyncio.get_running_loop()
     while True:
         near, _ = await loop.sock_accept(listening)
-        far = _socket()
+        far = _new_socket()
         await loop.sock_connect(far, ("127.0.0.1", port))
         for end in (near, far):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

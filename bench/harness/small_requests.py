@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import aiohttp
 
-from bench.harness.load_generator import BenchTarget, RequestTimes, ask_often, fetch
+from bench.harness.load_generator import BenchTarget, RequestTimes, download_rate, send_requests
 from bench.harness.programs import cpu_seconds
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
@@ -20,15 +20,15 @@ BODY = 30_000_000
 QUERY = {"query": "{ clusters(first: 50) { edges { node { id name pingedAt } } } }"}
 
 
-async def measure(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure(harness: TunnelHarness, report: BenchReport) -> None:
     """Requests per second with 1, 16 and 128 connections, and CPU time per request."""
     rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     costs: dict[tuple[str, int], list[float]] = defaultdict(list)
-    systems = [stand.direct, stand.relay, stand.proxy]
+    systems = [harness.direct, harness.relay, harness.proxy]
     for _ in range(ROUNDS):
         for system in random.sample(systems, len(systems)):
             for connections in CONNECTIONS:
-                tally, cpu = await _one(system, connections)
+                tally, cpu = await _measure(system, connections)
                 rates[system.name, connections].append(tally.rate)
                 costs[system.name, connections].append(cpu / len(tally.latencies) * 1e6)
     for connections in CONNECTIONS:
@@ -55,25 +55,25 @@ async def measure(stand: TunnelHarness, report: BenchReport) -> None:
         )
 
 
-async def _one(system: BenchTarget, connections: int) -> tuple[RequestTimes, float]:
-    await ask_often(system, "/small", connections, WARM_UP)
+async def _measure(system: BenchTarget, connections: int) -> tuple[RequestTimes, float]:
+    await send_requests(system, "/small", connections, WARM_UP)
     before = cpu_seconds(system.pids)
-    tally = await ask_often(system, "/small", connections, SECONDS)
+    tally = await send_requests(system, "/small", connections, SECONDS)
     return tally, cpu_seconds(system.pids) - before
 
 
-async def measure_websocket(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure_websocket(harness: TunnelHarness, report: BenchReport) -> None:
     """The same requests with an agent that connects through a WebSocket."""
-    url = f"wss://127.0.0.1:{stand.https_port}"
-    with stand.agents(["websocket"], pipe=url) as agent:
-        way = stand.through("websocket", agent)
+    url = f"wss://127.0.0.1:{harness.https_port}"
+    with harness.agents(["websocket"], pipe=url) as agent:
+        way = harness.through("websocket", agent)
         rates: dict[str, list[float]] = defaultdict(list)
         for _ in range(ROUNDS):
-            for name, system in (("websocket", way), ("grpc", stand.proxy)):
+            for name, system in (("websocket", way), ("grpc", harness.proxy)):
                 for connections in (1, 16):
-                    tally, _ = await _one(system, connections)
+                    tally, _ = await _measure(system, connections)
                     rates[f"{name}{connections}"].append(tally.rate)
-                rates[name].append(await fetch(system, BODY) / 1e6)
+                rates[name].append(await download_rate(system, BODY) / 1e6)
     for name, unit in (("1", "req/s"), ("16", "req/s"), ("", "MB/s")):
         report.add(
             f"{'get' + name if name else 'bulk1'} by WebSocket",
@@ -84,18 +84,18 @@ async def measure_websocket(stand: TunnelHarness, report: BenchReport) -> None:
         )
 
 
-async def measure_beside_the_api(stand: TunnelHarness, report: BenchReport) -> None:
+async def measure_beside_the_api(harness: TunnelHarness, report: BenchReport) -> None:
     """p99 of small requests while the API of the same process is at half and all of its limit."""
-    url = stand.stage.http_url + "/gql"
-    headers = {"Authorization": f"Bearer {stand.token}"}
+    url = harness.stage.http_url + "/gql"
+    headers = {"Authorization": f"Bearer {harness.token}"}
     tails: dict[str, list[float]] = defaultdict(list)
     async with aiohttp.ClientSession(headers=headers) as session:
-        limit = await _queries(session, url, 2.0, None)
+        limit = await _run_queries(session, url, 2.0, None)
         for _ in range(ROUNDS):
             for name, rate in (("half", limit / 2), ("full", None)):
-                tails["quiet"].append(await _tail(stand))
-                load = asyncio.ensure_future(_queries(session, url, 2.5, rate))
-                tails[name].append(await _tail(stand))
+                tails["quiet"].append(await _measure_p99(harness))
+                load = asyncio.ensure_future(_run_queries(session, url, 2.5, rate))
+                tails[name].append(await _measure_p99(harness))
                 await load
     report.add("API queries per second at its limit", [limit], "1/s")
     for name, label, goal in (("half", "half of", 3), ("full", "all of", 2)):
@@ -109,13 +109,13 @@ async def measure_beside_the_api(stand: TunnelHarness, report: BenchReport) -> N
         )
 
 
-async def _tail(stand: TunnelHarness) -> float:
+async def _measure_p99(harness: TunnelHarness) -> float:
     """p99 of small requests in milliseconds."""
-    tally = await ask_often(stand.proxy, "/small", 4, 2.0, pause=0.01)
+    tally = await send_requests(harness.proxy, "/small", 4, 2.0, pause=0.01)
     return tally.percentile(0.99) * 1000
 
 
-async def _queries(
+async def _run_queries(
     session: aiohttp.ClientSession, url: str, seconds: float, rate: float | None
 ) -> float:
     """Queries the API at a rate, or at the full speed of 4 users; returns queries per second."""

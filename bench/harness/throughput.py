@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import aiohttp
 
 from bench.harness.programs import cpu_seconds
-from bench.harness.replicas_under_load import PATIENCE_S, QUERY, answered, services
+from bench.harness.replicas_under_load import MAX_WAIT_S, QUERY, fetch_services, send_request
 from bench.report import BenchReport
 from tests.integration.replicas.fleet import Fleet as Replicas
 from tests.integration.replicas.fleet import Replica
@@ -23,28 +23,30 @@ from towline.simulate.usage import ProcessUsage
 TURNS = 2
 USERS, LOAD_S = 16, 6.0
 REPOSITORIES, COMMITS = 8, 5
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 async def measure(report: BenchReport, replicas: Replicas, stage: Simulation) -> None:
     """Measures API queries, and commits through the git cache."""
     *both, third = replicas.replicas
     third.kill()
-    asked: dict[int, list[float]] = {1: [], 2: []}
-    followed: dict[int, list[float]] = {1: [], 2: []}
-    fleets = await asyncio.to_thread(_repositories, stage)
+    query_rates: dict[int, list[float]] = {1: [], 2: []}
+    delivery_rates: dict[int, list[float]] = {1: [], 2: []}
+    fleets = await asyncio.to_thread(_create_repositories, stage)
     for _ in range(TURNS):
-        for some in (both, both[:1]):
-            if len(some) == 1:
+        for subset in (both, both[:1]):
+            if len(subset) == 1:
                 both[1].kill()
-            stage.say(f"asking {len(some)} of {len(replicas.replicas)} replicas")
-            asked[len(some)].append(await _asked(some))
-            followed[len(some)].append(
-                await asyncio.to_thread(_followed, some, fleets, stage.hub.client(), stage.versions)
+            stage.say(f"asking {len(subset)} of {len(replicas.replicas)} replicas")
+            query_rates[len(subset)].append(await _query_rate(subset))
+            delivery_rates[len(subset)].append(
+                await asyncio.to_thread(
+                    _delivery_rate, subset, fleets, stage.hub.client(), stage.versions
+                )
             )
         both[1].start()
         await asyncio.to_thread(both[1].wait_ready)
-    for name, rates in (("API queries", asked), ("commits rendered", followed)):
+    for name, rates in (("API queries", query_rates), ("commits rendered", delivery_rates)):
         report.add(
             f"{name} a second of processor time, two replicas",
             rates[2],
@@ -56,15 +58,15 @@ async def measure(report: BenchReport, replicas: Replicas, stage: Simulation) ->
         )
 
 
-async def _asked(some: Sequence[Replica]) -> float:
+async def _query_rate(subset: Sequence[Replica]) -> float:
     """API queries per CPU second of these replicas at full load."""
-    pids = [replica.pid for replica in some]
-    before, count, until = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
+    pids = [replica.pid for replica in subset]
+    before, count, deadline = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
 
     async def user(number: int, http: aiohttp.ClientSession) -> None:
         nonlocal count
-        while time.monotonic() < until:
-            assert await answered(http, some[number % len(some)], {"query": QUERY})
+        while time.monotonic() < deadline:
+            assert await send_request(http, subset[number % len(subset)], {"query": QUERY})
             count += 1
 
     async with aiohttp.ClientSession() as http:
@@ -72,7 +74,7 @@ async def _asked(some: Sequence[Replica]) -> float:
     return count / (cpu_seconds(pids) - before)
 
 
-def _repositories(stage: Simulation) -> list[SimulatedFleet]:
+def _create_repositories(stage: Simulation) -> list[SimulatedFleet]:
     """Creates repositories, each with services in its own clusters without agents."""
     assert stage.hub.git is not None
     fleets = [SimulatedFleet(stage.hub.client(), f"followed-{n}") for n in range(REPOSITORIES)]
@@ -83,8 +85,8 @@ def _repositories(stage: Simulation) -> list[SimulatedFleet]:
     return fleets
 
 
-def _followed(
-    some: Sequence[Replica],
+def _delivery_rate(
+    subset: Sequence[Replica],
     fleets: Sequence[SimulatedFleet],
     client: GraphQLClient,
     versions: Iterator[int],
@@ -93,7 +95,7 @@ def _followed(
 
     The first round does not count, as replicas take over from killed ones.
     """
-    gauges = [ProcessUsage(replica.pid) for replica in some]
+    gauges = [ProcessUsage(replica.pid) for replica in subset]
     _deliver(fleets, client, next(versions))
     before = sum(gauge.read().cpu for gauge in gauges)
     for _ in range(COMMITS):
@@ -107,13 +109,13 @@ def _deliver(fleets: Sequence[SimulatedFleet], client: GraphQLClient, version: i
 
     Polls one repository at a time, as polling loads the measured replicas.
     """
-    waiting = {}
+    commits = {}
     for fleet in fleets:
-        waiting[fleet.repository_id] = fleet.commit(version)
+        commits[fleet.repository_id] = fleet.commit(version)
         fleet.request_poll()
-    until = time.monotonic() + PATIENCE_S
-    for id, sha in waiting.items():
-        while any(service["sha"] != sha for service in services(client, id)):
-            if time.monotonic() > until:
+    deadline = time.monotonic() + MAX_WAIT_S
+    for id, sha in commits.items():
+        while any(service["sha"] != sha for service in fetch_services(client, id)):
+            if time.monotonic() > deadline:
                 raise RuntimeError(f"repository {id} was not delivered")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
