@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.rpc.http2_channel import client_tls
-from core.runtime.clock import SystemClock
 from syncagent.kube.access import from_kubeconfig
+from tests.fakes.clock import FakeClock
 from tests.fakes.tls import TestAuthority
 
 
@@ -35,7 +35,7 @@ def test_a_new_connection_trusts_the_authorities_of_now(authorities: Path) -> No
     assert len(client_tls(None).get_ca_certs()) == 1
 
 
-def test_an_api_server_without_an_authority_of_its_own_is_verified_by_those_of_now(
+async def test_an_api_server_without_an_authority_of_its_own_is_verified_by_those_of_now(
     authorities: Path,
 ) -> None:
     path = authorities.parent / "kubeconfig"
@@ -46,7 +46,9 @@ def test_an_api_server_without_an_authority_of_its_own_is_verified_by_those_of_n
         "current-context": "x",
     }
     path.write_text(json.dumps(config))
-    tls = from_kubeconfig(path, None, SystemClock()).tls
+    clock = FakeClock()
+    tls = from_kubeconfig(path, None, clock).tls
     assert tls is not None and tls().get_ca_certs() == []
     trust(authorities)
+    await clock.advance(1.0)
     assert len(tls().get_ca_certs()) == 1
