@@ -1,5 +1,7 @@
 """The path of a request to a cluster, after parsing: authorize, record, forward."""
 
+import secrets
+
 import structlog
 
 from core.errors import TowlineError, Unavailable
@@ -19,9 +21,10 @@ from proxy.gateway.parse.cluster_hosts import ClusterHosts
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.gateway.parse.route import claimed_route
 from proxy.gateway.record.recorder import RequestRecorder
-from proxy.gateway.request_ids import RequestIds
 
 log = structlog.get_logger(__name__)
+
+_IDS_PER_BATCH = 256
 
 
 class RequestHandler:
@@ -36,7 +39,7 @@ class RequestHandler:
     ) -> None:
         self._authorizer, self._recorder, self._clock = authorizer, recorder, clock
         self._hosts = hosts or ClusterHosts()
-        self._ids = RequestIds()
+        self._ids = _RequestIds()
 
     def new_request(
         self,
@@ -137,3 +140,17 @@ class RequestHandler:
         if not request.over:
             self._recorder.enter(request.record)
             request.entered = True
+
+
+class _RequestIds:
+    """Random ids of 32 hex digits, read from the system in batches."""
+
+    def __init__(self) -> None:
+        self._unused: list[str] = []
+
+    def next(self) -> str:
+        """Returns an unused id."""
+        if not self._unused:
+            digits = secrets.token_hex(16 * _IDS_PER_BATCH)
+            self._unused = [digits[start : start + 32] for start in range(0, len(digits), 32)]
+        return self._unused.pop()

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,7 +15,6 @@ from core.mux.mux import Mux
 from core.mux.stream import TunnelStream
 from core.open_streams import FoundStreams, RecordingPart, StreamFilter, sort_longest_open
 from proxy.domain.limits import Load
-from proxy.domain.link_location import PeerReplica
 from proxy.ports import TunnelRegistry
 from proxy.replicas.links import ReplicaLinks
 from proxy.replicas.messages import (
@@ -84,21 +83,21 @@ class ReplicaClient:
         """Asks all other replicas; returns the answers by address, and the addresses without an
         answer.
         """
-        other_replicas = await self._registry.other_replicas()
+        addresses = [replica.address for replica in await self._registry.other_replicas()]
         results = await asyncio.gather(
-            *(self._ask_replica(neighbour, question, kind) for neighbour in other_replicas)
+            *(self._ask_replica(address, question, kind) for address in addresses)
         )
-        return [answer for answer in results if answer is not None], _silent_addresses(
-            other_replicas, results
-        )
+        answers = [result for result in results if result is not None]
+        attempts = zip(addresses, results, strict=True)
+        return answers, tuple(address for address, result in attempts if result is None)
 
     async def _ask_replica(
-        self, other: PeerReplica, question: Question, kind: TypeAdapter[Answer]
+        self, address: str, question: Question, kind: TypeAdapter[Answer]
     ) -> tuple[str, Answer] | None:
         try:
-            return other.address, await self._send_question(other.address, question, kind)
+            return address, await self._send_question(address, question, kind)
         except TowlineError as error:
-            log.warning("a replica does not answer", at=other.address, reason=error.message)
+            log.warning("a replica does not answer", at=address, reason=error.message)
             return None
 
     async def _send_question(
@@ -159,13 +158,3 @@ class _AnswerStream:
     def _set_error(self, reason: str) -> None:
         if not self.complete.done():
             self.complete.set_exception(Unavailable(reason))
-
-
-def _silent_addresses(
-    other_replicas: Sequence[PeerReplica], results: Sequence[object | None]
-) -> tuple[str, ...]:
-    return tuple(
-        neighbour.address
-        for neighbour, answer in zip(other_replicas, results, strict=True)
-        if answer is None
-    )

@@ -15,7 +15,6 @@ from proxy.domain.terminal import UnrecordableError
 from proxy.gateway.authorize.authorizer import AuthorizedRequest
 from proxy.gateway.error_response import ErrorResponse, encode
 from proxy.gateway.forward.agent_request import open_message, tenant_of
-from proxy.gateway.forward.response_head import after_upgrade_head
 from proxy.gateway.forward.splice import DETACHED, Splice, SpliceEnd
 from proxy.gateway.parse.body import body_of
 from proxy.gateway.parse.head import RequestHead
@@ -386,7 +385,7 @@ class ProxiedRequest:
             if observer.upgraded:
                 self._on_upgraded()
                 if self._recording is not None and not self._record_bytes(
-                    self._recording.from_cluster, after_upgrade_head(data)
+                    self._recording.from_cluster, _after_upgrade_head(data)
                 ):
                     return
             elif self._last_of_connection:
@@ -461,3 +460,9 @@ class ProxiedRequest:
         if self._recording is not None:
             self._recording.close()
         self._client.on_response_end(keep_alive=keep_alive)
+
+
+def _after_upgrade_head(data: Buffer) -> bytes:
+    """Returns the bytes that follow the head of a 101 in the same buffer."""
+    text = bytes(data)
+    return text[text.find(b"\r\n\r\n", text.find(b"HTTP/1.1 101")) + 4 :]
