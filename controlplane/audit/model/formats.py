@@ -57,25 +57,32 @@ def json_line(row: AuditEntry) -> bytes:
 
 
 def cef(row: AuditEntry) -> bytes:
-    """Formats a row as one CEF line."""
+    """Formats a row as one CEF line (ArcSight Common Event Format, version 25).
+
+    CEF has no field for the object of a change, so custom fields name it. `src` takes IPv4 only.
+    """
     severity = 6 if row.verdict is AuditVerdict.REFUSED else 3
+    is_ipv6 = ":" in row.source
     fields = {
         "rt": str(int(row.at.timestamp() * 1000)),
         "suser": row.actor,
         "suid": row.actor_id,
-        "src": row.source,
+        "src": "" if is_ipv6 else row.source,
         "act": row.action,
         "outcome": row.verdict.value,
-        "duid": row.target_id,
-        "dvc": row.target,
-        "cs1Label": "cluster",
-        "cs1": row.cluster_id,
-        "cs2Label": "hash",
-        "cs2": row.hash,
-        "cn1Label": "number",
-        "cn1": str(row.number),
         "externalId": row.request_id,
     }
+    custom = {
+        "c6a2": ("source", row.source if is_ipv6 else ""),
+        "cs1": ("cluster", row.cluster_id),
+        "cs2": ("hash", row.hash),
+        "cs3": ("target", row.target),
+        "cs4": ("targetId", row.target_id),
+        "cn1": ("number", str(row.number)),
+    }
+    for name, (label, text) in custom.items():
+        if text:
+            fields |= {f"{name}Label": label, name: text}
     extension = " ".join(f"{name}={_escape_value(text)}" for name, text in fields.items() if text)
     head = f"{_PRODUCT}|{_escape_header(row.action)}|{_escape_header(row.action)}|{severity}|"
     return f"{head}{extension}\n".encode()

@@ -367,7 +367,7 @@ def test_cef_escapes_what_would_end_a_field() -> None:
     row = AuditEntry(NOW, "a=b\\c", "kubernetes.get|x", AuditVerdict.REFUSED, target="one\ntwo")
     line = cef(row).decode()
     assert line.startswith("CEF:0|Towline|Towline|1|kubernetes.get\\|x|kubernetes.get\\|x|6|")
-    assert "suser=a\\=b\\\\c " in line and "dvc=one\\ntwo " in line
+    assert "suser=a\\=b\\\\c " in line and "cs3=one\\ntwo " in line
 
 
 def test_cef_has_the_fields_that_are_known() -> None:
@@ -375,15 +375,19 @@ def test_cef_has_the_fields_that_are_known() -> None:
     head = "CEF:0|Towline|Towline|1|updateCluster|updateCluster|3|"
     known = (
         "rt=1767323045000 suser=ada@example.org suid=u1 src=192.0.2.1 act=updateCluster "
-        f"outcome=allowed duid=c1 dvc=dev cs1Label=cluster cs1=c2 cs2Label=hash cs2={'f' * 64} "
-        "cn1Label=number cn1=42 externalId=r1\n"
+        f"outcome=allowed externalId=r1 cs1Label=cluster cs1=c2 cs2Label=hash cs2={'f' * 64} "
+        "cs3Label=target cs3=dev cs4Label=targetId cs4=c1 cn1Label=number cn1=42\n"
     )
     assert cef(row).decode() == head + known
     short = AuditEntry(NOW, "ada", "signIn", AuditVerdict.ALLOWED)
     assert cef(short).decode().removeprefix("CEF:0|Towline|Towline|1|signIn|signIn|3|") == (
-        "rt=1767323045678 suser=ada act=signIn outcome=allowed cs1Label=cluster cs2Label=hash "
-        "cn1Label=number cn1=0\n"
+        "rt=1767323045678 suser=ada act=signIn outcome=allowed cn1Label=number cn1=0\n"
     )
+
+
+def test_cef_puts_an_ipv6_source_where_addresses_of_its_kind_belong() -> None:
+    line = cef(replace(FULL, source="2001:db8::1")).decode()
+    assert " c6a2Label=source c6a2=2001:db8::1 " in line and " src=" not in line
 
 
 def test_json_lines_have_what_verifies_a_row() -> None:
