@@ -314,3 +314,72 @@ async def test_a_cluster_shows_no_more_than_its_limits(world: MemoryOperations) 
     await agents.record_reports(EVIL.id, [Report(6, START, gone)])
     cluster = await world.row(ClusterStore, EVIL.id)
     assert cluster is not None and cluster.alarm == ""
+
+
+async def test_a_service_that_is_removed_with_its_reports_leaves_nothing(
+    world: MemoryOperations, agents: AgentOperations
+) -> None:
+    """Its inventory was collected in the same transaction; those of other services stay."""
+    mirror = LocalServiceReport(LOCAL, "shop", "shop", digest="sha256:l", sequence=1)
+    await agents.record_reports(EVIL.id, [Report(1, START, mirror)])
+    bodies = (
+        InventoryChange(LOCAL, True, (component(),)),
+        SyncStatus(LOCAL, 1, "sha256:l", Phase.HEALTHY),
+        InventoryChange(OWN.id, True, (component(),)),
+        replace(mirror, removed=True),
+        InventoryChange(LOCAL, True, (component(),)),
+    )
+    reports = [Report(number, START, body) for number, body in enumerate(bodies, 2)]
+    await agents.record_reports(EVIL.id, reports)
+    assert [row.id for row in await world.rows(ServiceStore, cluster_id=EVIL.id)] == [OWN.id]
+    assert [row.service_id for row in await world.rows(ComponentStore)] == [OWN.id]
+
+
+async def test_a_removed_service_makes_room_for_another(world: MemoryOperations) -> None:
+    agents = AgentOperations(world.context, limits=ReportLimits(mirrored=1, components=1))
+    first, second = (
+        LocalServiceReport(local_id("c", name), name, name, digest="sha256:l", sequence=1)
+        for name in ("first", "second")
+    )
+    bodies = (
+        first,
+        InventoryChange(first.service_id, True, (component(),)),
+        replace(first, removed=True),
+        second,
+        InventoryChange(second.service_id, True, (component(uid="second"),)),
+    )
+    reports = [Report(number, START, body) for number, body in enumerate(bodies, 1)]
+    await agents.record_reports(EVIL.id, reports)
+    assert [row.name for row in await world.rows(ServiceStore) if row.mirrored] == ["second"]
+    assert [row.uid for row in await world.rows(ComponentStore)] == ["second"]
+    cluster = await world.row(ClusterStore, EVIL.id)
+    assert cluster is not None and cluster.alarm == ""
+
+
+async def test_an_object_that_returns_is_shown_again(
+    world: MemoryOperations, agents: AgentOperations
+) -> None:
+    bodies = (
+        InventoryChange(OWN.id, True, (component(),)),
+        InventoryChange(OWN.id, False, (), (POD,)),
+        InventoryChange(OWN.id, False, (component(uid="again"),)),
+    )
+    reports = [Report(number, START, body) for number, body in enumerate(bodies, 1)]
+    await agents.record_reports(EVIL.id, reports)
+    assert [row.uid for row in await world.rows(ComponentStore)] == ["again"]
+    gone = Report(4, START, InventoryChange(OWN.id, False, (), (POD,)))
+    whole = Report(5, START, InventoryChange(OWN.id, True))
+    await agents.record_reports(EVIL.id, [gone, whole])
+    assert await world.rows(ComponentStore) == []
+
+
+async def test_reports_end_no_alarm_of_another_reason(
+    world: MemoryOperations, agents: AgentOperations
+) -> None:
+    await agents.set_alarm(EVIL.id, "two agents")
+    inventory = InventoryChange(OWN.id, True, (component(),))
+    gone = InventoryChange(OWN.id, False, (), (POD,))
+    reports = [Report(1, START, inventory), Report(2, START, gone)]
+    await agents.record_reports(EVIL.id, reports)
+    cluster = await world.row(ClusterStore, EVIL.id)
+    assert cluster is not None and cluster.alarm == "two agents"
