@@ -63,11 +63,16 @@ pub struct Channel {
 
 impl AgentRequest {
     pub fn repeated(hub: &HubState, request: &OpenRequest) -> Self {
-        let verdict = &request.verdict;
+        let authorized = &request.verdict.authorized;
         Self {
-            link: verdict.link.clone(),
-            share: verdict.share.clone(),
-            packed: wire::pack(&verdict.identity, &verdict.before, &verdict.after, &request.id),
+            link: authorized.link.clone(),
+            share: authorized.share.clone(),
+            packed: wire::pack(
+                &authorized.identity,
+                &authorized.before,
+                &authorized.after,
+                &request.id,
+            ),
             answer: Some(hub.settings.answer_timeout),
             upgrade: false,
         }
@@ -184,7 +189,7 @@ impl Entered {
     /// began, and records its status.
     pub fn refuse(&mut self, stop: Stop) -> Bytes {
         let (response, end) = match stop {
-            Stop::Late => (self.request.verdict.late.clone(), End::Timeout),
+            Stop::Late => (self.request.verdict.authorized.late.clone(), End::Timeout),
             _ => (self.request.flow.take_ending(), End::Ended),
         };
         let status = response.get(9..12).and_then(|code| std::str::from_utf8(code).ok());

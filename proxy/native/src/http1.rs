@@ -117,7 +117,7 @@ impl<S: Socket> User<S> {
             hub: &self.hub,
             socket: &mut self.socket,
             received: &mut self.received,
-            observer: ResponseObserver::new(request.verdict.head_request),
+            observer: ResponseObserver::new(request.verdict.authorized.head_request),
             closes: false,
             begun: false,
         };

@@ -143,10 +143,11 @@ impl HubState {
     /// Returns the verdict on a head whose request may be served now.
     pub fn admit(&self, head: &[u8]) -> Option<Arc<Verdict>> {
         let verdict = self.verdicts.find(head)?;
-        let can_serve = verdict.load.load(Ordering::Relaxed) < verdict.room
-            && verdict.link.is_open()
+        let authorized = &verdict.authorized;
+        let can_serve = verdict.load.load(Ordering::Relaxed) < authorized.max_open
+            && authorized.link.is_open()
             && !*self.draining.borrow()
-            && !verdict.share.is_tight()
+            && !authorized.share.is_tight()
             && self.ended.len() < MAX_ENDED;
         can_serve.then_some(verdict)
     }

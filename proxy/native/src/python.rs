@@ -24,7 +24,7 @@ use crate::runtime::{handle, locked};
 use crate::sockets::{HTTP1, HTTP2};
 use crate::splice::{Order, Report, Spliced};
 use crate::tls_listener::TlsListener;
-use crate::verdicts::Taught;
+use crate::verdicts::AuthorizedRequest;
 use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
@@ -103,10 +103,7 @@ impl NativeHub {
         };
         let listener = bind(host, port)?;
         let port = listener.local_addr()?.port();
-        let runtime = handle()?;
-        let _entered = runtime.enter();
-        let listener = TcpListener::from_std(listener)?;
-        runtime.spawn(listen(self.state.clone(), listener, tls));
+        handle()?.spawn(listen(self.state.clone(), listener, tls));
         Ok(port)
     }
 
@@ -164,19 +161,18 @@ impl NativeHub {
     ) -> PyResult<u64> {
         let Some(link) = self.state.links.find(link) else { return Ok(0) };
         let identity = Bytes::copy_from_slice(identity);
-        let taught = Taught {
-            head: Bytes::copy_from_slice(head),
+        let authorized = AuthorizedRequest {
+            link,
             share: self.state.budget.share(identity.clone()),
             identity,
             before: Bytes::copy_from_slice(before),
             after: Bytes::copy_from_slice(after),
             head_request: before.starts_with(b"HEAD "),
-            lifetime: duration(lifetime)?,
             late: Bytes::copy_from_slice(late),
-            user,
-            room,
+            max_open: room,
         };
-        Ok(self.state.verdicts.teach(taught, link))
+        let head = Bytes::copy_from_slice(head);
+        Ok(self.state.verdicts.teach(head, authorized, user, duration(lifetime)?))
     }
 
     /// Forgets all verdicts.
@@ -364,10 +360,7 @@ impl NativeTlsListener {
         let balancers = parse_networks(proxy_protocol)?;
         let listener = bind(host, port)?;
         let port = listener.local_addr()?.port();
-        let runtime = handle()?;
-        let _entered = runtime.enter();
-        let listener = TcpListener::from_std(listener)?;
-        runtime.spawn(self.listener.clone().listen(listener, tls, balancers));
+        handle()?.spawn(self.listener.clone().listen(listener, tls, balancers));
         Ok(port)
     }
 
@@ -490,7 +483,8 @@ fn server(host: String, port: u16, authorities: Option<Vec<Vec<u8>>>) -> PyResul
     Ok(Server { host, port, tls })
 }
 
-fn bind(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
+/// Binds a listener of the native runtime.
+fn bind(host: &str, port: u16) -> std::io::Result<TcpListener> {
     let unknown = || std::io::Error::other(format!("{host} has no address"));
     let address = (host, port).to_socket_addrs()?.next().ok_or_else(unknown)?;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -501,7 +495,8 @@ fn bind(host: &str, port: u16) -> std::io::Result<std::net::TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    let _entered = handle()?.enter();
+    TcpListener::from_std(socket.into())
 }
 
 fn parse_networks(texts: Vec<String>) -> PyResult<Vec<Network>> {

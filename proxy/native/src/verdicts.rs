@@ -19,37 +19,29 @@ const DECLINED_FOR: Duration = Duration::from_secs(5);
 /// Open requests of one user on one cluster.
 pub type Load = Arc<AtomicUsize>;
 
-/// An authorized request. `before` and `after` surround the audit ID in the head to send.
-pub struct Verdict {
-    pub id: u64,
+/// A request that Python has authorized, and that is repeated. `before` and `after` surround the audit
+/// ID in the head to send.
+pub struct AuthorizedRequest {
     pub link: Arc<HubLink>,
     pub identity: Bytes,
     pub before: Bytes,
     pub after: Bytes,
     pub head_request: bool,
-    pub until: Instant,
     /// Response if the API server does not answer in time.
     pub late: Bytes,
-    pub load: Load,
     /// Memory of the user in which responses wait.
     pub share: Share,
     /// Requests that the user may have open here on this path.
-    pub room: usize,
-    generation: u64,
+    pub max_open: usize,
 }
 
-/// Verdict on one head, as Python passes it in.
-pub struct Taught {
-    pub head: Bytes,
-    pub identity: Bytes,
-    pub before: Bytes,
-    pub after: Bytes,
-    pub head_request: bool,
-    pub lifetime: Duration,
-    pub late: Bytes,
-    pub user: String,
-    pub share: Share,
-    pub room: usize,
+/// The authorization of one head, for some time.
+pub struct Verdict {
+    pub id: u64,
+    pub authorized: AuthorizedRequest,
+    pub load: Load,
+    until: Instant,
+    generation: u64,
 }
 
 #[derive(Default)]
@@ -69,35 +61,29 @@ pub struct Verdicts {
 
 impl Verdicts {
     /// Stores a verdict and returns its id; 0: this head is left to Python.
-    pub fn teach(&self, taught: Taught, link: Arc<HubLink>) -> u64 {
+    pub fn teach(
+        &self,
+        head: Bytes,
+        authorized: AuthorizedRequest,
+        user: String,
+        lifetime: Duration,
+    ) -> u64 {
         let now = Instant::now();
-        let load = self.load_of(taught.user);
+        let load = self.load_of(user);
         let mut entries = locked(&self.entries);
-        if entries.declined.get(&taught.head).is_some_and(|until| now < *until) {
+        if entries.declined.get(&head).is_some_and(|until| now < *until) {
             return 0;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let size = taught.head.len() + taught.before.len() + taught.identity.len();
+        let size = size_of_entry(&head, &authorized);
         if entries.verdicts.len() >= MAX_VERDICTS || entries.bytes + size > MAX_VERDICT_BYTES {
             entries.verdicts.clear();
             entries.bytes = 0;
         }
         entries.bytes += size;
-        let verdict = Verdict {
-            id,
-            link,
-            identity: taught.identity,
-            before: taught.before,
-            after: taught.after,
-            head_request: taught.head_request,
-            until: now + taught.lifetime,
-            late: taught.late,
-            load,
-            share: taught.share,
-            room: taught.room,
-            generation: self.generation.load(Ordering::Acquire),
-        };
-        entries.verdicts.insert(taught.head, Arc::new(verdict));
+        let (until, generation) = (now + lifetime, self.generation.load(Ordering::Acquire));
+        let verdict = Verdict { id, authorized, load, until, generation };
+        entries.verdicts.insert(head, Arc::new(verdict));
         id
     }
 
@@ -139,7 +125,7 @@ impl Verdicts {
         entries.bytes = entries
             .verdicts
             .iter()
-            .map(|(head, verdict)| head.len() + verdict.before.len() + verdict.identity.len())
+            .map(|(head, verdict)| size_of_entry(head, &verdict.authorized))
             .sum();
         locked(&self.loads).retain(|_, load| Arc::strong_count(load) > 1);
     }
@@ -152,4 +138,9 @@ impl Verdicts {
     fn load_of(&self, user: String) -> Load {
         locked(&self.loads).entry(user).or_default().clone()
     }
+}
+
+/// Returns the number of bytes that a verdict occupies beside its fixed part.
+fn size_of_entry(head: &[u8], authorized: &AuthorizedRequest) -> usize {
+    head.len() + authorized.before.len() + authorized.identity.len()
 }
