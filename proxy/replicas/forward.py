@@ -66,7 +66,7 @@ class RemoteAgentRoute:
         if self._find_again is None:
             return False
         lookup = self._find_again(self._cluster_id, self.location)
-        self._tasks.spawn("once more", forwarded.resend(lookup))
+        self._tasks.spawn("retry", forwarded.resend(lookup))
         return True
 
 

@@ -64,7 +64,7 @@ class ReplicaRouter:
         self._moved: dict[ClusterId, float] = {}
         self._ticked = clock.monotonic()
         self._paused_since_check = False
-        self.tasks = Tasks("ways")
+        self.tasks = Tasks("replica router")
 
     def start(self) -> None:
         """Starts to check whether other replicas have claimed links that are held here."""

@@ -30,8 +30,8 @@ UNAVAILABLE = 503
 class QuestionServer:
     """Handles the streams that carry requests."""
 
-    def __init__(self, insight: RequestInspector, tasks: Tasks) -> None:
-        self._insight, self._tasks = insight, tasks
+    def __init__(self, inspector: RequestInspector, tasks: Tasks) -> None:
+        self._inspector, self._tasks = inspector, tasks
 
     def accept(self, stream: TunnelStream) -> None:
         """Accepts the stream of a request whose bytes have not arrived yet."""
@@ -55,18 +55,18 @@ class QuestionServer:
     async def _answer_to(self, question: Question) -> bytes:
         match question:
             case ListStreams():
-                return STREAMS.dump_json(self._insight.open_streams(question.wanted))
+                return STREAMS.dump_json(self._inspector.open_streams(question.wanted))
             case EndStream():
-                return ENDED.dump_json(self._insight.end_stream(question.id, question.by))
+                return ENDED.dump_json(self._inspector.end_stream(question.id, question.by))
             case ListLoads():
-                return LOADS.dump_json(dict(self._insight.loads()))
+                return LOADS.dump_json(dict(self._inspector.loads()))
             case ReadRecording():
                 return await self._recording_part(question)
 
     async def _recording_part(self, question: ReadRecording) -> bytes:
         try:
             arguments = question.id, question.offset, question.most
-            return PART.dump_json(await self._insight.recording(*arguments))
+            return PART.dump_json(await self._inspector.recording(*arguments))
         except NotFound:
             return PART.dump_json(None)
 

@@ -23,7 +23,7 @@ class SharedLimits:
     """
 
     def __init__(self, counts: RequestCounts, replica_client: ReplicaClient, clock: Clock) -> None:
-        self._counts, self._inquiries, self._clock = counts, replica_client, clock
+        self._counts, self._replica_client, self._clock = counts, replica_client, clock
         self.tasks = Tasks("loads")
 
     def start(self) -> None:
@@ -35,7 +35,7 @@ class SharedLimits:
         elsewhere: list[Mapping[str, Load]] = []
         if self._counts.loads():
             try:
-                elsewhere = await self._inquiries.loads()
+                elsewhere = await self._replica_client.loads()
             except TowlineError as error:
                 log.warning("request limits count only this replica", why=error.message)
         self._counts.set_remote_loads(_sum_loads(elsewhere))
