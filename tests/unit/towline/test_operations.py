@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from typing import get_args, get_type_hints
 
@@ -128,3 +129,22 @@ def test_every_column_shows_a_field_that_the_document_selects() -> None:
         if column.path and not field_at(kind, column.path)
     ]
     assert wrong == []
+
+
+def test_commands_call_every_operation() -> None:
+    """An operation that nothing calls also keeps the types of its inputs."""
+    modules = list((ROOT / "towline").rglob("*.py"))
+    texts = {path: path.read_text() for path in modules if "generated" not in path.name}
+    for path in modules:
+        if path.name != "generated.py":
+            continue
+        package = ".".join(path.relative_to(ROOT).parent.parts)
+        callers = [
+            text
+            for caller, text in texts.items()
+            if package in text or caller.is_relative_to(path.parent)
+        ]
+        words = set(re.findall(r"\w+", "\n".join(callers)))
+        functions = re.findall(r"^def (\w+)\(", path.read_text(), re.MULTILINE)
+        unused = [name for name in functions if not {name, name.upper()} & words]
+        assert (package, unused) == (package, [])
