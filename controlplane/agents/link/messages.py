@@ -6,8 +6,8 @@
 import base64
 from collections.abc import Iterable
 
-from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.model.selections import selection_of
+from controlplane.agents.operations.sessions import AgentHello
 from controlplane.clusters.model.cluster import AgentMode
 from controlplane.clusters.model.commands import Command, CommandKind
 from controlplane.services.model.service import Service

@@ -6,13 +6,16 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.bundles import AgentBundles
 from controlplane.agents.operations.desired_state import DesiredState, DesiredStateReader
 from controlplane.agents.operations.jobs import sealed_for_agent
 from controlplane.agents.operations.report_batch import ReportLimits
 from controlplane.agents.operations.reports import AgentReports, ReportCommitter
-from controlplane.agents.operations.sessions import AgentConnected, ConnectionRecorder
+from controlplane.agents.operations.sessions import (
+    AgentConnected,
+    AgentHello,
+    ConnectionRecorder,
+)
 from controlplane.agents.operations.upgrades import AgentUpgrades
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.clusters.model.commands import UPLOADED_DIGEST, Command, CommandKind, CommandState

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations import audit
 from controlplane.agents.operations.desired_state import (
     DesiredState,
@@ -12,7 +11,7 @@ from controlplane.agents.operations.desired_state import (
     DesiredStateReader,
 )
 from controlplane.audit.ports import AuditLog
-from controlplane.clusters.model.cluster import Cluster, Distribution
+from controlplane.clusters.model.cluster import AgentMode, Cluster, Distribution
 from controlplane.clusters.ports import ClusterStore
 from controlplane.delivery.operations.render_reconciler import mark_for_render
 from controlplane.platform.context import AGENT_CHANGED, CLUSTER, OperationContext
@@ -22,6 +21,17 @@ from core.identity import ClusterId
 from core.runtime.batcher import Batcher
 from core.runtime.tasks import run_to_completion
 from core.spec.facts import ClusterFacts
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHello:
+    """The agent's description of itself and its cluster at connect."""
+
+    instance: str
+    agent_version: str
+    facts: ClusterFacts
+    mode: AgentMode = AgentMode.MANAGED
+    sealing_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

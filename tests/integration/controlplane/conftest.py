@@ -16,11 +16,11 @@ from controlplane.access.operations.role_bindings import RoleBindings
 from controlplane.access.operations.roles import Roles
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.users import Users
-from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
+from controlplane.agents.operations.sessions import AgentHello
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization.roles import BuiltInRole as Role
 from controlplane.bridges import SERVICE_PARTS

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from controlplane.agents.model.hello import AgentHello
 from controlplane.agents.operations.agents import AgentOperations
-from controlplane.agents.operations.sessions import AgentConnected
+from controlplane.agents.operations.sessions import AgentConnected, AgentHello
 from controlplane.platform.ports import Store
 from core.errors import NotFound
 from core.identity import ClusterId

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controlplane.agents.model.hello import AgentHello
+from controlplane.agents.operations.sessions import AgentHello
 from controlplane.platform.context import RENDER_SERVICES
 from controlplane.repositories.model.repository import Repository
 from controlplane.services.model.service import Service
