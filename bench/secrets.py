@@ -117,7 +117,9 @@ async def rolled_out() -> float:
             async with deps.store.write() as tx:
                 for service in await tx[ServiceStore].select():
                     await tx[ServiceStore].change(
-                        service.id, observed=service.desired.generation, phase=Phase.HEALTHY
+                        service.id,
+                        observed_generation=service.desired.generation,
+                        phase=Phase.HEALTHY,
                     )
         took = time.perf_counter() - begun
         held = await secrets.consumers(ADMIN, secret.id)
