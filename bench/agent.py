@@ -19,6 +19,7 @@ from statistics import median, quantiles
 import aiohttp
 import orjson
 
+from bench.harness.programs import cpu_seconds, resident_bytes
 from bench.report import BenchReport
 from core.identity import new_id
 from core.runtime.clock import SystemClock
@@ -46,7 +47,6 @@ _PROGRAM = ("-P", "-m", "towline.agent_process", "info")
 _BARE = (
     "import sys, uvloop; from bench.agent import bare_loop; uvloop.run(bare_loop(*sys.argv[1:]))"
 )
-_TICKS = os.sysconf("SC_CLK_TCK")
 _NOWHERE = asyncio.subprocess.DEVNULL
 
 
@@ -126,7 +126,7 @@ async def _measure_many_services(bench: "AgentBench", report: BenchReport) -> No
         report.add("first sync, CPU per service", [took.cpu * 1000 / MANY], "ms", goal=75)
         reports = len(bench.hub.reports) / MANY
         report.add("first sync, reports per service", [reports], "", goal=2.5)
-        report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
+        report.add("first sync, memory after", [resident_bytes(pid) / 1e6], "MB")
         bare.append(await bench.measure_bare_loop(MANY, EACH))
         _add_comparison(report, f"first sync of {MANY} services x {EACH}", [took], bare, goal=1.5)
         healed = await bench.measure_drifts()
@@ -155,7 +155,7 @@ async def _measure_resyncs(bench: "AgentBench", report: BenchReport) -> None:
         _add_seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
         report.add("sync on request: objects written", [bench.count_written()], "", goal=0)
         await _measure_idle(report, pid, RESYNCED)
-        report.add("idle: memory", [_resident_megabytes(pid)], "MB", goal=80)
+        report.add("idle: memory", [resident_bytes(pid) / 1e6], "MB", goal=80)
 
 
 async def _measure_huge_service(bench: "AgentBench", report: BenchReport) -> None:
@@ -177,14 +177,14 @@ async def _measure_full_check(bench: "AgentBench", report: BenchReport) -> None:
         _add_seconds(report, f"{name}: time", took.wall, bare, 60)
         report.add(f"{name}: CPU of a minute", [took.cpu / 60], "core", goal=0.2)
         await _measure_idle(report, pid, CHECKED)
-        report.add("after the check: memory", [_resident_megabytes(pid)], "MB")
+        report.add("after the check: memory", [resident_bytes(pid) / 1e6], "MB")
 
 
 async def _measure_idle(report: BenchReport, pid: int, services: int) -> None:
     await asyncio.sleep(SETTLE_S)
-    used = _cpu_seconds(pid)
+    used = cpu_seconds([pid])
     await asyncio.sleep(IDLE_S)
-    idle = (_cpu_seconds(pid) - used) / IDLE_S * 1000
+    idle = (cpu_seconds([pid]) - used) / IDLE_S * 1000
     report.add(f"idle with {services} services: CPU", [idle], "m", goal=5)
 
 
@@ -285,32 +285,32 @@ class AgentBench:
         self.forget_reports()
         await self.hub.until(lambda: self.hub.hellos, 30)
         await asyncio.sleep(SETTLE_S)
-        used, start = _cpu_seconds(pid), time.perf_counter()
+        used, start = cpu_seconds([pid]), time.perf_counter()
         for number in range(services):
             self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
         await self.wait_until_healthy(services)
-        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
+        return Duration(time.perf_counter() - start, cpu_seconds([pid]) - used)
 
     async def measure_first_apply(self, pid: int, number: int, fence: pb.Fence | None) -> Duration:
         """Measures the first apply of a service."""
         self.forget_reports()
-        used, start = _cpu_seconds(pid), time.perf_counter()
+        used, start = cpu_seconds([pid]), time.perf_counter()
         objects = _objects(number, IMPERSONATED)
         service = self._service(number)
         self.hub.want(service, objects, namespace=self.namespace, fence=fence)
         await self.wait_until_healthy(1)
-        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
+        return Duration(time.perf_counter() - start, cpu_seconds([pid]) - used)
 
     async def measure_check(self, pid: int, services: int) -> Duration:
         """Requests a check of services; measures the time until the agent reported all."""
         self.forget_reports()
-        used, start = _cpu_seconds(pid), time.perf_counter()
+        used, start = cpu_seconds([pid]), time.perf_counter()
         for number in range(services):
             ask = pb.Command(id=new_id(SystemClock().now()))
             ask.sync_now.service_id = self._service(number)
             self.hub.send(pb.HubMessage(command=ask))
         await self.hub.until(lambda: len(self.hub.results()) == services, PATIENCE_S)
-        return Duration(time.perf_counter() - start, _cpu_seconds(pid) - used)
+        return Duration(time.perf_counter() - start, cpu_seconds([pid]) - used)
 
     async def measure_drifts(self) -> list[float]:
         """Seconds from a foreign write until the agent healed the object."""
@@ -413,17 +413,6 @@ def _as_applied(namespace: str, services: int, each: int) -> list[KubeObject]:
 
 def _name(number: int) -> str:
     return f"s{number:03}"
-
-
-def _cpu_seconds(pid: int) -> float:
-    """User and system CPU time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _resident_megabytes(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _peak_mebibytes(pid: int) -> float:

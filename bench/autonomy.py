@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from bench.agent import AgentBench
+from bench.harness.programs import child_pids
 from bench.report import BenchReport
 from core.spec.bundle import KubeObject
 from syncagent.autonomy.definition_sources import LABEL
@@ -109,8 +110,7 @@ def memory_megabytes(pid: int) -> float:
 
 
 def _process_tree(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(below for child in children for below in _process_tree(int(child)))]
+    return [pid, *(below for child in child_pids(pid) for below in _process_tree(child))]
 
 
 def _definitions() -> str:

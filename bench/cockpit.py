@@ -11,18 +11,13 @@ from pathlib import Path
 
 from bench.api import SERVICES
 from bench.console import ServedControlPlane
+from bench.harness.programs import resident_bytes
 from bench.report import BenchReport
 from tests.fakes.pseudo_terminal import pseudo_terminal
 
 RUNS = 3
 _PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "ui"]
 _SIZE = {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"}
-
-
-def _megabytes(pid: int) -> float:
-    """Resident memory of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
 def _measure_start(environment: dict[str, str]) -> tuple[float, float, float]:
@@ -36,7 +31,7 @@ def _measure_start(environment: dict[str, str]) -> tuple[float, float, float]:
         time.sleep(3)
         terminal.type("/")
         time.sleep(1)
-        memory, begun = _megabytes(terminal.pid), time.perf_counter()
+        memory, begun = resident_bytes(terminal.pid) / (1 << 20), time.perf_counter()
         terminal.type("~")
         terminal.read_until("filter: ~")
         return read, memory, (time.perf_counter() - begun) * 1_000

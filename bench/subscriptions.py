@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bench.harness.programs import resident_bytes
 from bench.report import BenchReport
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.operations.role_bindings import BindingDraft, RoleBindings
@@ -58,10 +59,10 @@ async def _measure(report: BenchReport, folder: Path) -> None:
 async def _measure_plane(report: BenchReport, plane: ControlPlane) -> None:
     services = await _services(plane)
     token = await _token(plane)
-    before = _resident()
+    before = resident_bytes(os.getpid())
     crowd = Subscribers(plane, token)
     await crowd.open(services)
-    megabytes = (_resident() - before) / 1e6
+    megabytes = (resident_bytes(os.getpid()) - before) / 1e6
     count = len(services) * A_SERVICE
     report.add(f"memory of {count:,} subscriptions", [megabytes], "MB", goal=400 / SCALE)
     latencies = [await crowd.tell(services[n * 7 % len(services)]) for n in range(EVENTS)]
@@ -126,11 +127,6 @@ async def _idle() -> None:
         start = time.perf_counter()
         await asyncio.sleep(0.02)
         quiet_rounds = quiet_rounds + 1 if time.perf_counter() - start < 0.03 else 0
-
-
-def _resident() -> int:
-    """Resident memory of this process in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _services(plane: ControlPlane) -> list[str]:

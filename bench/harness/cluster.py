@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from bench.harness.load_generator import END_OF_HEAD, percentile
-from bench.harness.programs import resident
+from bench.harness.programs import resident_bytes
 from bench.harness.tunnel_harness import PREFIX, TunnelHarness
 from bench.report import BenchReport
 from towline.demo.environment import DemoCluster, wait_until
@@ -135,7 +135,7 @@ async def _measure_exec(harness: TunnelHarness, member: DemoCluster, report: Ben
     member.kubectl("apply", "-f", "-", stdin=POD)
     member.kubectl("wait", "-n", "default", "--for=condition=Ready", "pod/box", "--timeout=30s")
     direct = await _exec(_kubectl_past(member))
-    before = resident(harness.hub_pid)
+    before = resident_bytes(harness.hub_pid)
     through = await _exec(_kubectl_through(harness, member))
     report.add(
         "1 GB through exec",
@@ -151,7 +151,7 @@ async def _measure_exec(harness: TunnelHarness, member: DemoCluster, report: Ben
         baseline="direct",
         baseline_values=[direct],
     )
-    grown = (resident(harness.hub_pid) - before) / 1e6
+    grown = (resident_bytes(harness.hub_pid) - before) / 1e6
     report.add("control plane's memory after 1 GB through exec", [grown], "MB", goal=16)
 
 

@@ -12,7 +12,7 @@ from bench.harness.load_generator import (
     send_requests,
     upgrade,
 )
-from bench.harness.programs import cpu_seconds, descriptors, resident
+from bench.harness.programs import cpu_seconds, descriptors, resident_bytes
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
 
@@ -29,10 +29,10 @@ LEAVING_SECONDS = 30.0
 async def measure_agents(harness: TunnelHarness, report: BenchReport) -> None:
     """Memory of idle agents, and how fast they connect."""
     tokens = harness.deploy_tokens([f"idle-{number}" for number in range(AGENTS)])
-    before = resident(harness.hub_pid)
+    before = resident_bytes(harness.hub_pid)
     with harness.agents_with(tokens):
         await asyncio.sleep(SETTLE_SECONDS)
-        grown = resident(harness.hub_pid) - before
+        grown = resident_bytes(harness.hub_pid) - before
         report.add(
             "control plane's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=20
         )
@@ -55,11 +55,11 @@ async def measure_watches(harness: TunnelHarness, report: BenchReport) -> None:
     """Memory of idle watches, and how fast they end."""
     hub, agent = harness.hub_pid, harness.agent.pid
     await open_idle_watches(harness.proxy, 1)
-    before = {pid: resident(pid) for pid in (hub, agent)}
+    before = {pid: resident_bytes(pid) for pid in (hub, agent)}
     began = time.perf_counter()
     writers = await open_idle_watches(harness.proxy, WATCHES)
     report.add(f"{WATCHES:,} watches open in", [time.perf_counter() - began], "s")
-    grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
+    grown = {pid: (resident_bytes(pid) - before[pid]) / WATCHES / 1000 for pid in before}
     report.add("control plane's memory for an idle watch", [grown[hub]], "KB", goal=8)
     report.add("agent's memory for an idle watch", [grown[agent]], "KB", goal=10)
     idle = descriptors(agent) - WATCHES
@@ -80,13 +80,13 @@ async def measure_churn(harness: TunnelHarness, report: BenchReport) -> None:
     await _run_churn(harness.proxy, CHURN_SECONDS / 2)
     await asyncio.sleep(SETTLE_SECONDS)
     files = sum(map(descriptors, pids))
-    memory = sum(map(resident, pids))
+    memory = sum(map(resident_bytes, pids))
     count = await _run_churn(harness.proxy, CHURN_SECONDS)
     await asyncio.sleep(SETTLE_SECONDS)
     report.add("churn: requests", [count], "")
     left = sum(map(descriptors, pids)) - files
     report.add("churn: descriptors left", [left], "", goal=4)
-    grown = sum(map(resident, pids))
+    grown = sum(map(resident_bytes, pids))
     report.add(
         "churn: memory after",
         [grown / 1e6],

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 from bench.harness.compiled_client import TlsTarget
 from bench.harness.go_programs import go_program
+from bench.harness.programs import child_pids
 from core.errors import Unavailable
 from core.runtime.clock import SystemClock
 from towline.certificate_authority import CertificateAuthority
@@ -148,7 +149,7 @@ def _nginx(folder: Path, backend: int, running: list[subprocess.Popen[bytes]]) -
     masters = _start(folder, commands, running)
     target = TlsTarget(NGINX, near, folder / "ca.crt", pids=masters)
     wait_until("nginx", target.answers)
-    return replace(target, pids=[pid for master in masters for pid in _children(master)])
+    return replace(target, pids=[pid for master in masters for pid in child_pids(master)])
 
 
 def _start(
@@ -172,7 +173,3 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _children(pid: int) -> list[int]:
-    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))

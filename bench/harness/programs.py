@@ -78,9 +78,15 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     return total / _TICKS
 
 
-def resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """Resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+
+
+def child_pids(pid: int) -> list[int]:
+    """Processes that the threads of a process have started, from proc(5)."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in threads for child in (task / "children").read_text().split()]
 
 
 def descriptors(pid: int) -> int:

@@ -14,7 +14,7 @@ from bench.harness.load_generator import (
     send_requests,
     watch,
 )
-from bench.harness.programs import cpu_seconds, resident
+from bench.harness.programs import cpu_seconds, resident_bytes
 from bench.harness.tunnel_harness import TunnelHarness
 from bench.report import BenchReport
 
@@ -89,11 +89,11 @@ async def measure_slow_reader(harness: TunnelHarness, report: BenchReport) -> No
     alone, beside, grown = [], [], []
     for _ in range(ROUNDS):
         alone.append((await send_requests(harness.proxy, "/small", 4, 1.0)).rate)
-        held = resident(harness.hub_pid)
+        held = resident_bytes(harness.hub_pid)
         reader = asyncio.ensure_future(_read_slowly(harness.proxy))
         await asyncio.sleep(0.5)
         beside.append((await send_requests(harness.proxy, "/small", 4, 1.0)).rate)
-        grown.append((resident(harness.hub_pid) - held) / 1e6)
+        grown.append((resident_bytes(harness.hub_pid) - held) / 1e6)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
     report.add(
