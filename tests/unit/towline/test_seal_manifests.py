@@ -14,8 +14,8 @@ from towline.cli.secrets.seal_manifests import sealed_text
 
 REPOSITORY = "https://git.example.org/fleet.git"
 SIGNING = "whsec_Y2FuYXJ5LTUxZDMtb3R0ZXItYW5kLW1vcmU="
-GATE = {"kind": "HTTP", "http": {"url": "https://gate.example.org", "secret": SIGNING}}
-STEP = {"kind": "EXTERNAL", "account": "ci@example.org", "secret": SIGNING}
+STEP = {"kind": "HTTP", "http": {"url": "https://gate.example.org", "secret": SIGNING}}
+GATE = {"kind": "EXTERNAL", "account": "ci@example.org", "secret": SIGNING}
 BASE = (
     document("Project", "shop")
     + document("ServiceAccount", "ci@example.org")
