@@ -41,7 +41,7 @@ class Socket:
         await self.raw.send_json({"type": "connection_init", "payload": payload})
         return await self.next()
 
-    async def subscribe(self, document: str, id: str = "1", /, **variables: Any) -> None:
+    async def subscribe(self, document: str, id: str = "1", **variables: Any) -> None:
         payload = {"query": document, "variables": variables}
         await self.raw.send_json({"id": id, "type": "subscribe", "payload": payload})
 
@@ -257,9 +257,8 @@ async def sent_and_queried(
     """What a subscription sends of a resource, which is the same as a query's response."""
     delta, query = fields
     await one.subscribe(
-        f"""subscription ($id: ID!) {{ {delta}(id: $id, since: "2020-01-01T00:00:00Z") {{
+        f"""subscription {{ {delta}(id: "{id}", since: "2020-01-01T00:00:00Z") {{
           payload {{ {selection} }} }} }}""",
-        id=id,
     )
     sent = (await one.next())["payload"]["data"][delta]["payload"]
     document = f"query ($id: ID!) {{ {query}(id: $id) {{ {selection} }} }}"
