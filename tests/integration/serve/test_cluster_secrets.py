@@ -5,6 +5,7 @@ import base64
 from collections.abc import Awaitable, Callable
 
 import orjson
+import pytest
 
 from tests.integration.serve.conftest import Json
 from tests.integration.serve.test_cluster import Fleet, fleet
@@ -43,6 +44,7 @@ async def kubectl(fleet: Fleet, *words: str) -> str:
     return await asyncio.to_thread(fleet.cluster.kubectl, *words, "-n", fleet.namespace)
 
 
+@pytest.mark.usefixtures("bound_groups")
 async def test_a_value_of_a_cluster_reaches_another_service(fleet: Fleet) -> None:
     """As the account that is named, and no further: another one's right is not enough.
 

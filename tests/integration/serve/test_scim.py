@@ -170,6 +170,7 @@ async def test_nobody_else_is_answered(okta: Client) -> None:
     assert [one["endpoint"] for one in kinds["Resources"]] == ["/Users", "/Groups"]
 
 
+@pytest.mark.usefixtures("bound_groups")
 async def test_a_deactivated_user_loses_every_open_connection(
     tmp_path: Path, cluster: LocalCluster
 ) -> None:

@@ -20,7 +20,7 @@ WATCH = "/k8s/clusters/dev/api/v1/namespaces/default/configmaps?watch=1"
 
 @pytest.fixture
 async def watched(
-    tmp_path: Path, cluster: LocalCluster
+    tmp_path: Path, cluster: LocalCluster, bound_groups: None
 ) -> AsyncIterator[tuple[Running, aiohttp.ClientResponse]]:
     """A control plane with a cluster, and a watch that has begun."""
     async with running(tmp_path / "data", listen_metrics="127.0.0.1:0") as hub:
