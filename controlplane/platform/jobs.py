@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 from core.json_object import JsonMapping
 
 LEASE = timedelta(seconds=60)
+"""A worker renews it while the job runs."""
+MAX_RUN = timedelta(minutes=10)
+"""A job that runs longer is taken for one that hangs: its lease ends, and it starts again."""
 MAX_ATTEMPTS = 20
 
 

@@ -257,6 +257,10 @@ class JobStore(Protocol):
         """Leases due jobs to `holder`."""
         ...
 
+    async def renew(self, job: Job, now: datetime) -> bool:
+        """Extends the lease of a running job; False if it has ended."""
+        ...
+
     async def finish(self, job: Job) -> bool:
         """Removes a finished job; False if another worker holds the lease."""
         ...

@@ -304,6 +304,26 @@ async def test_a_job_is_claimed_once_until_its_lease_ends(store: Store) -> None:
         assert await tx[JobStore].next_due(["another kind"]) is None
 
 
+async def test_a_running_job_keeps_its_lease(store: Store) -> None:
+    """A holder whose lease has passed on renews nothing, and no waiting job gets a lease."""
+    half = LEASE / 2
+    async with store.write() as tx:
+        jobs = tx[JobStore]
+        await jobs.enqueue(Job("j", "kind", "key", NOW))
+        (first,) = await jobs.claim(["kind"], "one", NOW, 10)
+        assert await jobs.renew(first, NOW + half)
+        assert await jobs.claim(["kind"], "two", NOW + half + LEASE, 10) == []
+        (second,) = await jobs.claim(["kind"], "two", NOW + 2 * LEASE, 10)
+        assert not await jobs.renew(first, NOW + 3 * LEASE)
+        assert await jobs.next_due(["kind"]) == NOW + 3 * LEASE
+        assert await jobs.retry(second, NOW + 2 * LEASE, "no connection")
+        assert not await jobs.renew(second, NOW + 2 * LEASE)
+        assert await jobs.next_due(["kind"]) == NOW + 2 * LEASE
+        (third,) = await jobs.claim(["kind"], "one", NOW + 2 * LEASE, 10)
+        assert await jobs.finish(third)
+        assert not await jobs.renew(third, NOW + 2 * LEASE)
+
+
 async def test_a_failed_job_waits_for_its_next_time_with_its_error(store: Store) -> None:
     """Jobs beside it, of the same worker, stay as they are."""
     minute = timedelta(minutes=1)

@@ -1,13 +1,14 @@
 """Runs due jobs, each in one replica at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 
 import structlog
 
 from controlplane.platform.context import OperationContext
-from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
+from controlplane.platform.jobs import LEASE, MAX_ATTEMPTS, MAX_RUN, Job, retry_delay
 from controlplane.platform.loops.retry import retry_forever
 from controlplane.platform.ports import JobStore
 from core.runtime.tasks import Tasks
@@ -15,6 +16,7 @@ from core.runtime.tasks import Tasks
 log = structlog.get_logger(__name__)
 
 _MAX_WAIT = 30.0
+_RENEW_EVERY = LEASE / 3
 
 JobWork = Callable[[Job], Awaitable[None]]
 
@@ -82,7 +84,8 @@ class JobRunner:
 
     async def _attempt(self, job: Job) -> None:
         try:
-            await self._work[job.kind](job)
+            async with self._lease_kept(job):
+                await self._work[job.kind](job)
         except Exception as error:
             log.exception("job failed", action="job.failed", job=job.key, attempt=job.attempts)
             if self._recurring or job.attempts < MAX_ATTEMPTS:
@@ -93,6 +96,29 @@ class JobRunner:
         if not self._recurring:
             async with self._context.store.write() as tx:
                 await tx[JobStore].finish(job)
+
+    @asynccontextmanager
+    async def _lease_kept(self, job: Job) -> AsyncGenerator[None]:
+        """Renews the lease of a job while the block runs, so that no other worker claims it."""
+        renewal = self._tasks.spawn(f"lease of {job.key}", self._renew_lease(job))
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            # A renewal under way would give a lease to the job that waits for its retry.
+            await asyncio.wait({renewal})
+
+    async def _renew_lease(self, job: Job) -> None:
+        clock = self._context.clock
+        for _ in range(MAX_RUN // _RENEW_EVERY):
+            await clock.sleep(_RENEW_EVERY.total_seconds())
+            if not await retry_forever("lease", partial(self._renew_once, job), clock):
+                return
+        log.warning("job hangs", action="job.hangs", job=job.key, minutes=MAX_RUN.seconds // 60)
+
+    async def _renew_once(self, job: Job) -> bool:
+        async with self._context.store.write() as tx:
+            return await tx[JobStore].renew(job, self._context.clock.now())
 
     async def _wait_for_due_job(self) -> None:
         """Waits until a job is due or may have been added."""

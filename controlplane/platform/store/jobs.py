@@ -54,6 +54,14 @@ class SqlJobs:
         rows = await self._connection.execute(statement)
         return [Job(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
+    async def renew(self, job: Job, now: datetime) -> bool:
+        result = await self._connection.execute(
+            update(jobs)
+            .where(jobs.c.id == job.id, jobs.c.fence == job.fence, jobs.c.holder.is_not(None))
+            .values(lease_until=now + LEASE)
+        )
+        return result.rowcount == 1
+
     async def finish(self, job: Job) -> bool:
         result = await self._connection.execute(
             delete(jobs).where(jobs.c.id == job.id, jobs.c.fence == job.fence)

@@ -45,6 +45,11 @@ class MemoryJobs:
             claimed += await self._jobs.select(id=row["id"])
         return claimed
 
+    async def renew(self, job: Job, now: datetime) -> bool:
+        row = self._connection.row(jobs, job.id)
+        is_leased = row is not None and row["holder"] is not None
+        return is_leased and self._holds(job) and self._write(job.id, lease_until=now + LEASE)
+
     async def finish(self, job: Job) -> bool:
         return self._holds(job) and self._connection.delete(jobs, [(job.id,)]) == 1
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controlplane.platform.jobs import MAX_ATTEMPTS, Job, retry_delay
+from controlplane.platform.jobs import LEASE, MAX_ATTEMPTS, MAX_RUN, Job, retry_delay
 from controlplane.platform.loops.jobs import JobRunner
 from controlplane.platform.ports import JobStore
 from core.errors import Unavailable
@@ -160,3 +160,50 @@ async def test_work_of_recurring_jobs_ends_them_itself() -> None:
     async with running(world, work, recurring=True):
         await until(lambda: work.ran == ["job"])
     assert await has_jobs(world)
+
+
+async def pass_time(world: MemoryOperations, runner: JobRunner, seconds: float) -> None:
+    """Lets time pass in steps shorter than a lease, and looks for due jobs after each."""
+    step = LEASE.total_seconds() / 4
+    for _ in range(int(seconds / step)):
+        await world.clock.advance(step)
+        runner.wake()
+    await world.clock.advance(0)
+
+
+async def test_a_job_that_runs_longer_than_a_lease_runs_once() -> None:
+    world, work = operations_over_memory(), Work()
+    work.may_end.clear()
+    await enqueue(world, "long")
+    async with running(world, work) as runner:
+        await until(lambda: work.ran == ["long"])
+        await pass_time(world, runner, 5 * LEASE.total_seconds())
+        assert work.ran == ["long"]
+        work.may_end.set()
+        await until_finished(world)
+
+
+async def test_a_job_that_hangs_starts_again() -> None:
+    world, work = operations_over_memory(), Work()
+    work.may_end.clear()
+    await enqueue(world, "stuck")
+    async with running(world, work) as runner:
+        await until(lambda: work.ran == ["stuck"])
+        await pass_time(world, runner, MAX_RUN.total_seconds())
+        assert work.ran == ["stuck"]
+        await pass_time(world, runner, 2 * LEASE.total_seconds())
+        assert work.ran == ["stuck", "stuck"]
+
+
+async def test_a_failed_job_is_not_leased_by_a_late_renewal() -> None:
+    world, work = operations_over_memory(), Work(failures=1)
+    work.may_end.clear()
+    await enqueue(world, "job")
+    async with running(world, work) as runner:
+        await until(lambda: work.ran == ["job"])
+        await pass_time(world, runner, 2 * LEASE.total_seconds())
+        work.may_end.set()
+        await until_retried(world, attempts=1)
+        await pass_time(world, runner, LEASE.total_seconds())
+        await until_finished(world)
+    assert work.ran == ["job", "job"]
