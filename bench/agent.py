@@ -60,18 +60,18 @@ async def _measure(cluster: LocalCluster) -> None:
     report = BenchReport("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        scenes = (
-            _measure_resyncs,
-            _measure_large_service,
-            _measure_many_services,
-            _measure_huge_service,
-            _measure_full_check,
-            _measure_impersonation,
-        )
-        for scene in [one for one in scenes if one.__name__[1:] in sys.argv[1:]] or scenes:
+        scenes = {
+            "resync": _measure_resyncs,
+            "large": _measure_large_service,
+            "many": _measure_many_services,
+            "huge": _measure_huge_service,
+            "check": _measure_full_check,
+            "impersonation": _measure_impersonation,
+        }
+        for name in sys.argv[1:] or scenes:
             async with FakeHub() as hub:
-                state = Path(folder) / scene.__name__
-                await scene(AgentBench(hub, kubeconfig, state, cluster), report)
+                bench = AgentBench(hub, kubeconfig, Path(folder) / name, cluster)
+                await scenes[name](bench, report)
     report.write()
 
 
@@ -259,7 +259,7 @@ class AgentBench:
     loops: int = 0
 
     def __post_init__(self) -> None:
-        self.namespace = self.state.name.strip("_")
+        self.namespace = self.state.name
         self.cluster.kubectl("create", "namespace", self.namespace)
 
     async def measure_bare_loop(self, services: int, each: int) -> Duration:
