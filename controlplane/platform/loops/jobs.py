@@ -105,8 +105,6 @@ class JobRunner:
             yield
         finally:
             renewal.cancel()
-            # A renewal under way would give a lease to the job that waits for its retry.
-            await asyncio.wait({renewal})
 
     async def _renew_lease(self, job: Job) -> None:
         clock = self._context.clock
