@@ -294,7 +294,7 @@ class Services:
                 related.sources = await sources_of(tx, ids)
             if "syncRequestedAt" in kinds:
                 related.sync_requests = await _sync_requests(tx, services)
-            if "components" in kinds:
+            if kinds & {"components", "metadata"}:
                 for component in await tx[ComponentStore].of_services(ids):
                     related.components.setdefault(component.service_id, []).append(component)
         return related

@@ -1,14 +1,20 @@
 """Objects of services: owners, live state and events."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from controlplane.access.operations.projects import Projects
+from controlplane.api.schema import schema
 from controlplane.authorization import ANONYMOUS
+from controlplane.bridges import SERVICE_PARTS
+from controlplane.platform.graphql.context import ApiBackend, Authenticator, Context
 from controlplane.services.model.references import ReferenceKind
 from controlplane.services.model.service import Component
 from controlplane.services.operations.components import ComponentOperations, ObjectRelation
+from controlplane.services.operations.fences import ServiceFences
+from controlplane.services.operations.services import Services
 from controlplane.services.ports import ComponentStore
 from core.errors import Conflict, NotFound, Unauthenticated, Unavailable
 from core.spec.bundle import make_bundle
@@ -249,3 +255,17 @@ async def test_relations_need_a_rendered_service_and_the_right_to_read_it(
     for actor, id, error in ((NOBODY, WEB.id, NotFound), (ANONYMOUS, WEB.id, Unauthenticated)):
         with pytest.raises(error):
             await operations.relations(actor, id)
+
+
+async def test_images_are_returned_also_without_the_objects_that_have_them() -> None:
+    world = operations_over_memory()
+    await world.given(DEV, WEB)
+    await add(world, replace(DEPLOYMENT, images=("nginx:1.25",)))
+    operations = {
+        Services: Services(world.context, SERVICE_PARTS),
+        Projects: Projects(world.context, ServiceFences()),
+    }
+    context = Context(ApiBackend(operations, cast(Authenticator, None), 0), caller=VIEWER)
+    document = "query ($id: ID!) { serviceDeployment(id: $id) { metadata { images } } }"
+    result = await schema.execute(document, {"id": WEB.id}, context_value=context)
+    assert result.data == {"serviceDeployment": {"metadata": {"images": ["nginx:1.25"]}}}
