@@ -46,7 +46,7 @@ MAX_COST = 50_000
 
 _ROWS_PER_PAGE = 50
 _ROWS_PER_LIST = 5
-# Cost of expensive fields, in plain fields.
+# Cost of fields that read much, in plain fields: the fleet, a rendered bundle, or an API server.
 _WEIGHTS = {
     "search": 200,
     "places": 100,
@@ -56,7 +56,15 @@ _WEIGHTS = {
     "fleet": 5_000,
     "fleetChanges": 5_000,
     "commitTrace": 2_000,
-    "serviceDiff": 1_000,
+    "serviceDiff": 4_000,
+    "serviceFence": 2_000,
+    "serviceManifests": 2_000,
+    "serviceProvenance": 2_000,
+    "objectRelations": 2_000,
+    "serviceGraph": 5_000,
+    "componentLive": 2_000,
+    "componentEvents": 2_000,
+    "serviceEvents": 5_000,
     "fleetDiff": 10_000,
     "whoCan": 1_000,
     "componentBlame": 2_000,

@@ -91,10 +91,19 @@ def test_an_unknown_fragment_costs_nothing() -> None:
         ("previewGlobalService(id: 1) { __typename }", 9),
         ("previewServiceSet(id: 1) { __typename }", 9),
         ("manifests", 10),
+        ("componentLive(id: 1) { __typename }", 24),
+        ("componentEvents(id: 1) { __typename }", 24),
+        ("serviceEvents(serviceId: 1) { __typename }", 9),
+        ("objectRelations(serviceId: 1) { __typename }", 24),
+        ("serviceManifests(id: 1) { __typename }", 24),
+        ("serviceDiff(id: 1) { __typename }", 12),
+        ("serviceProvenance(serviceId: 1) { __typename }", 24),
+        ("serviceFence(serviceId: 1) { __typename }", 24),
+        ("serviceGraph { __typename }", 9),
     ],
 )
 def test_an_expensive_query_is_refused_with_a_remedy(field: str, most: int) -> None:
-    """Reports, previews, replays and exports read much more than they return."""
+    """Reports, previews, replays, exports and reads from clusters read more than they return."""
     aliases = [f"a{n}: {field}" for n in range(most + 1)]
     check_cost(schema._schema, parse(f"{{ {' '.join(aliases[1:])} }}"), {})
     with pytest.raises(LimitExceeded, match="50,000 at most; request smaller pages"):
