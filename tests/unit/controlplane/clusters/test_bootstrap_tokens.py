@@ -113,6 +113,15 @@ async def test_the_number_of_tokens_is_bounded_and_old_ones_leave(
     assert len(await tokens.all(EDITOR)) == MAX_TOKENS
 
 
+async def test_tokens_of_cluster_sources_leave_room_for_those_of_users(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    row, _ = await tokens.create(EDITOR, BootstrapTokenChange("first"))
+    issued = replace(row, cluster_id="c1")
+    await world.given(*(replace(issued, id=f"t{n}", hash=f"h{n}") for n in range(MAX_TOKENS)))
+    await tokens.create(EDITOR, BootstrapTokenChange("more"))
+
+
 async def test_a_cluster_joins_with_the_project_and_tags_of_the_token(
     world: MemoryOperations, tokens: BootstrapTokens
 ) -> None:
