@@ -1,15 +1,29 @@
 """The audit log with its hash chains."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import orjson
-from sqlalchemy import CompoundSelect, bindparam, delete, insert, literal, select, union_all, update
+from sqlalchemy import (
+    CompoundSelect,
+    Select,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
 
 from controlplane.access.model.bindings import Project
-from controlplane.access.store import projects
+from controlplane.access.store import access_requests, projects, role_bindings
 from controlplane.agents.store import cluster_jobs
 from controlplane.audit import store as audit_tables
 from controlplane.audit.model.blocks import AuditBlock, IndexTerm, batches, pack, unpack
@@ -23,18 +37,18 @@ from controlplane.audit.model.chains import (
 from controlplane.audit.model.matching import cursor_block, search_blocks
 from controlplane.audit.model.verification import IndexedBlock
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import SYSTEM
+from controlplane.authorization import SYSTEM, Scope
 from controlplane.clusters.model.cluster import Cluster
-from controlplane.clusters.store import clusters
-from controlplane.pipelines.store import pipelines
+from controlplane.clusters.store import bootstrap_tokens, clusters
+from controlplane.pipelines.store import pipeline_gates, pipelines
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.parts import column_names, row_maker
 from controlplane.platform.ports import Page, PageQuery
 from controlplane.platform.store.connection import StoreConnection
 from controlplane.platform.store.rows import chunks
+from controlplane.platform.store.schema import metadata
 from controlplane.platform.store.touches import TouchedRow
 from controlplane.platform.store.transaction import Repositories
-from controlplane.repositories.store import repositories
 from controlplane.services.store.tables import services
 from controlplane.store.audit_search import candidate_blocks
 
@@ -187,18 +201,27 @@ class SqlAudit:
         ids = {entry.target_id for entry in entries if entry.target_id}
         touched = await self._connection.touches.touched(ids)
         places = {id: place for id, row in touched.items() if (place := known_location(row))}
-        if unknown := ids - places.keys():
-            places |= await self._load_locations(unknown)
+        scopes = {id: scope for id, row in touched.items() if (scope := known_scope(row))}
+        places |= await self._load_locations(ids - places.keys() - scopes.keys())
+        scopes |= dict(await self._load(_SCOPES, ids - places.keys() - scopes.keys()))
+        scoped = {id: scope.partition(":")[2] for id, scope in scopes.items()}
+        of_scopes = await self._load_locations(set(filter(None, scoped.values())))
+        places |= {id: of_scopes[own] for id, own in scoped.items() if own in of_scopes}
         return {id: TargetLocation(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
 
-    async def _load_locations(self, ids: Collection[str]) -> dict[str, Place]:
+    async def _load_locations(self, ids: Set[str]) -> dict[str, Place]:
         """Returns the cluster and the project of each target that has one."""
-        locations: dict[str, Place] = {}
+        places: dict[str, Place] = {}
+        for statement in (_COMMON_LOCATIONS, _other_locations()):
+            rows = await self._load(statement, ids - places.keys())
+            places |= {id: (cluster_id, project_id) for id, cluster_id, project_id in rows}
+        return places
+
+    async def _load(self, statement: CompoundSelect[Any], ids: Collection[str]) -> list[Any]:
+        rows: list[Any] = []
         for chunk in chunks(ids):
-            result = await self._connection.execute(_LOCATIONS.params(ids=chunk))
-            rows: list[Any] = list(result)
-            locations |= {row[0]: (row[1], row[2]) for row in rows}
-        return locations
+            rows += await self._connection.execute(statement.params(ids=chunk))
+        return rows
 
 
 def location_in_log(entry: AuditEntry, locations: Mapping[str, TargetLocation]) -> TargetLocation:
@@ -236,25 +259,53 @@ def known_location(touched: TouchedRow) -> Place | None:
     return cluster_id or "", project_id
 
 
-def _locations_statement() -> CompoundSelect[Any]:
-    """Selects (id, cluster, project) of all possible targets of audit rows."""
-    none, ids = literal(""), bindparam("ids", expanding=True)
-    of_jobs = cluster_jobs.join(clusters, clusters.c.id == cluster_jobs.c.cluster_id)
-    parts = [
-        select(clusters.c.id, clusters.c.id, clusters.c.project_id),
-        select(services.c.id, services.c.cluster_id, services.c.project_id),
-        select(pipelines.c.id, none, pipelines.c.project_id),
-        select(repositories.c.id, none, repositories.c.project_id),
-        select(projects.c.id, none, projects.c.id),
-        select(cluster_jobs.c.id, clusters.c.id, clusters.c.project_id).select_from(of_jobs),
+def known_scope(touched: TouchedRow) -> Scope | None:
+    """Returns the scope of a role binding or access request that this transaction wrote."""
+    return getattr(touched.after or touched.before, "scope", None)
+
+
+def _locations(table: Table) -> Select[*tuple[Any, ...]]:
+    """Selects (id, cluster, project) of the rows of a table."""
+    cluster_id = func.coalesce(table.c.cluster_id, "") if table in _IN_CLUSTERS else literal("")
+    return select(table.c.id, cluster_id, func.coalesce(table.c.project_id, ""))
+
+
+@cache
+def _other_locations() -> CompoundSelect[Any]:
+    """Selects the locations of all possible targets but the common ones.
+
+    Not at import, when not all tables are known.
+    """
+    of_gates = pipeline_gates.join(pipelines, pipelines.c.id == pipeline_gates.c.pipeline_id)
+    others = [
+        table
+        for table in metadata.tables.values()
+        if _is_in_project(table) and table not in (clusters, services)
     ]
-    own = [clusters, services, pipelines, repositories, projects, cluster_jobs]
-    return union_all(
-        *(part.where(table.c.id.in_(ids)) for part, table in zip(parts, own, strict=True))
+    return _union(
+        select(projects.c.id, literal(""), projects.c.id),
+        select(pipeline_gates.c.id, literal(""), pipelines.c.project_id).select_from(of_gates),
+        *map(_locations, others),
     )
 
 
-_LOCATIONS = _locations_statement()
+def _is_in_project(table: Table) -> bool:
+    """Returns true for tables whose rows have a project, and an ID of their own."""
+    return "project_id" in table.c and "id" in table.c and isinstance(table.c.id.type, String)
+
+
+def _union(*parts: Select[*tuple[Any, ...]]) -> CompoundSelect[Any]:
+    """Selects the rows of all parts; `ids` are values of their first column."""
+    ids = bindparam("ids", expanding=True)
+    return union_all(*(part.where(part.exported_columns[0].in_(ids)) for part in parts))
+
+
+_IN_CLUSTERS = (services, cluster_jobs, bootstrap_tokens)
+# Requests to clusters and reports of agents name only these.
+_COMMON_LOCATIONS = _union(
+    select(clusters.c.id, clusters.c.id, clusters.c.project_id), _locations(services)
+)
+_SCOPES = _union(*(select(table.c.id, table.c.scope) for table in (role_bindings, access_requests)))
 _OF_BLOCKS = audit_tables.audit_terms.c.block_id.in_(bindparam("ids", expanding=True))
 _TERMS = select(*audit_tables.audit_terms.c).where(_OF_BLOCKS)
 _REMOVE_TERMS = delete(audit_tables.audit_terms).where(_OF_BLOCKS)

@@ -11,16 +11,23 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from controlplane.access.model.bindings import Binding, SubjectKind
+from controlplane.access.ports import RoleBindingStore
 from controlplane.audit.model.chains import AuditFilter, AuditKind
 from controlplane.audit.operations.audit_log import check_chains
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import DEFAULT_PROJECT, Scope
+from controlplane.authorization.roles import VIEWER
+from controlplane.cluster_sources.model.source import ClusterSource
+from controlplane.cluster_sources.ports import ClusterSourceStore
 from controlplane.clusters.model.bootstrap_tokens import BootstrapToken
 from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import BootstrapTokenStore, ClusterGroupStore, ClusterStore
 from controlplane.configuration.model.contexts import ServiceContext
 from controlplane.configuration.ports import ContextStore
+from controlplane.pipelines.model.records import PipelineGate, PipelineRecord
+from controlplane.pipelines.ports import PipelineGateStore, PipelineStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.ports import PageQuery, Store, Transaction
 from controlplane.platform.store.transaction import SqlStore
@@ -28,8 +35,9 @@ from controlplane.repositories.model.repository import Repository
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.secrets.model.secret import Secret
 from controlplane.secrets.ports import SecretStore
+from controlplane.services.model.quarantine import DeniedRevision
 from controlplane.services.model.service import Service
-from controlplane.services.ports import ServiceStore
+from controlplane.services.ports import DeniedRevisionStore, ServiceStore
 from core.errors import Invalid, Unavailable
 from core.identity import ClusterId, RepositoryId, ServiceId
 from tests.fakes.audit_rows import audit_rows
@@ -278,6 +286,8 @@ PLACED: Mapping[type[Any], Any] = {
     ContextStore: ServiceContext("x1", "base", NOW, NOW),
     BootstrapTokenStore: BootstrapToken("b1", "edge", "hash", "ada", NOW, NOW),
     ClusterGroupStore: ClusterGroup("g1", "all", NOW, NOW, project_id=DEFAULT_PROJECT),
+    ClusterSourceStore: ClusterSource("cs1", "capi", NOW, NOW),
+    DeniedRevisionStore: DeniedRevision.of("a1b2", DEFAULT_PROJECT, "ada", "bad", NOW),
 }
 OF_CLUSTER, OF_PROJECT = ("c1", DEFAULT_PROJECT), ("", DEFAULT_PROJECT)
 
@@ -300,22 +310,52 @@ async def test_administrators_of_a_project_see_changes_to_all_kinds_of_its_rows(
     async with store.read() as tx:
         rows = {row.target_id: (row.cluster_id, row.project_id) for row in await audit_rows(tx)}
     assert rows == {"c1": OF_CLUSTER, "s1": OF_CLUSTER} | dict.fromkeys(
-        ("r1", "k1", "x1", "b1", "g1"), OF_PROJECT
+        ("r1", "k1", "x1", "b1", "g1", "cs1", f"{DEFAULT_PROJECT}:a1b2"), OF_PROJECT
     )
 
 
 async def test_the_place_of_a_target_is_found_without_a_change_to_it(store: Store) -> None:
+    """Denied calls and requests for work write no row of their target."""
     async with store.write() as tx:
-        for port in (ClusterStore, ServiceStore, RepositoryStore):
-            await tx[port].add(PLACED[port])
-    targets = ("c1", "s1", "r1", DEFAULT_PROJECT, "none", "")
+        for port, row in PLACED.items():
+            await tx[port].add(row)
+        await tx[PipelineStore].add(PipelineRecord("p1", "release", NOW, NOW))
+        await tx[PipelineGateStore].add(PipelineGate("p1/1", "p1"))
+    targets = (*(row.id for row in PLACED.values()), "p1/1", DEFAULT_PROJECT, "none", "")
     assert await places(store, *(replace(entry(0), target_id=id) for id in targets)) == [
-        *(OF_CLUSTER, OF_CLUSTER, OF_PROJECT, OF_PROJECT),
-        *(("", ""), ("", "")),
+        *(OF_CLUSTER, OF_CLUSTER, *[OF_PROJECT] * (len(PLACED) - 2)),
+        *(OF_PROJECT, OF_PROJECT, ("", ""), ("", "")),
     ]
     own = replace(entry(0), target_id="s1", cluster_id="c9")
     of_project = replace(entry(0), target_id="s1", project_id="p9")
     assert await places(store, own, of_project) == [("c9", DEFAULT_PROJECT), ("c1", "p9")]
+
+
+@pytest.mark.parametrize(
+    ("scope", "place"),
+    [
+        (f"project:{DEFAULT_PROJECT}", OF_PROJECT),
+        ("cluster:c1", OF_CLUSTER),
+        ("service:s1", OF_CLUSTER),
+        ("installation", ("", "")),
+    ],
+)
+async def test_a_role_binding_has_the_place_of_its_scope(
+    store: Store, scope: str, place: tuple[str, str]
+) -> None:
+    async with store.write() as tx:
+        for port in (ClusterStore, ServiceStore):
+            await tx[port].add(PLACED[port])
+        binding = Binding("rb", VIEWER.id, SubjectKind.USER, "u1", Scope(scope), NOW)
+        await tx[RoleBindingStore].add(binding)
+        await tx[AuditLog].append([replace(entry(0, "createRoleBinding"), target_id="rb")])
+    await places(store, replace(entry(0), target_id="rb"))
+    async with store.write() as tx:
+        await tx[RoleBindingStore].lock(["rb"])
+        await tx[RoleBindingStore].remove("rb")
+        await tx[AuditLog].append([replace(entry(0, "deleteRoleBinding"), target_id="rb")])
+    async with store.read() as tx:
+        assert [(row.cluster_id, row.project_id) for row in await audit_rows(tx)] == [place] * 3
 
 
 async def test_blocks_of_many_rows_are_searched_as_rows(store: Store) -> None:

@@ -133,7 +133,7 @@ class ReleaseDecisions:
             if await tx[DeniedRevisionStore].get(row.id) is not None:
                 raise Conflict("this revision is already denied")
             await tx[DeniedRevisionStore].add(row)
-            tx.audit(revision, revision, reason=reason)
+            tx.audit(revision, row.id, reason=reason)
             for pipeline in await tx[PipelineStore].all():
                 if row.concerns(pipeline.project_id):
                     tx.publish(PIPELINE, pipeline.id)
@@ -147,12 +147,13 @@ class ReleaseDecisions:
         async with self._context.change(actor, "allowRevision", needs) as tx:
             rows = await tx[DeniedRevisionStore].of_revisions([revision])
             # A decision for all projects ends the denials of each as well.
-            removed = [row for row in rows if project_id in (None, row.project_id)]
+            ids = [row.id for row in rows if project_id in (None, row.project_id)]
+            removed = await tx[DeniedRevisionStore].lock(ids)
             if not removed:
                 raise NotFound
             for row in removed:
                 await tx[DeniedRevisionStore].remove(row.id)
-            tx.audit(revision, revision)
+                tx.audit(revision, row.id)
             for service in await quarantine.lift_quarantine(tx, revision, actor.email):
                 _publish_quarantine_lifted(tx, service)
             pipelines = await tx[PipelineStore].all()

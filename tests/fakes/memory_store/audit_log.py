@@ -28,15 +28,19 @@ from controlplane.audit.model.chains import (
 from controlplane.audit.model.matching import cursor_block, search_blocks
 from controlplane.audit.model.verification import IndexedBlock
 from controlplane.audit.store import audit_blocks, audit_chains
-from controlplane.authorization import DEFAULT_PROJECT
-from controlplane.clusters.store import clusters
-from controlplane.pipelines.store import pipelines
+from controlplane.clusters.store import bootstrap_tokens, clusters
+from controlplane.pipelines.store import pipeline_gates
 from controlplane.platform.audit_entry import AuditEntry
 from controlplane.platform.parts import column_names
 from controlplane.platform.ports import Page, PageQuery
-from controlplane.repositories.store import repositories
+from controlplane.platform.store.schema import metadata
 from controlplane.services.store.tables import services
-from controlplane.store.audit_log import expiry_entry, known_location, location_in_log
+from controlplane.store.audit_log import (
+    expiry_entry,
+    known_location,
+    known_scope,
+    location_in_log,
+)
 from tests.fakes.memory_store.columns import codec_of
 from tests.fakes.memory_store.connection import MemoryConnection
 from tests.fakes.memory_store.constraints import Row
@@ -128,21 +132,31 @@ class MemoryAudit:
         touched = await self._connection.touches.touched(ids)
         found: dict[str, TargetLocation] = {}
         for id in ids:
-            place = known_location(touched[id]) or self._stored_location(id)
-            found[id] = TargetLocation(*place, *touched[id].digests)
+            place = known_location(touched[id])
+            if place is None and (scope := known_scope(touched[id])):
+                place = self._location_of_scope(scope)
+            found[id] = TargetLocation(*(place or self._stored_location(id)), *touched[id].digests)
         return found
 
     def _stored_location(self, id: str) -> tuple[str, str]:
         """Returns cluster and project of a stored row; empty where there is none."""
-        for table in (clusters, services, pipelines, repositories, projects, cluster_jobs):
-            if (row := self._connection.row(table, id)) is not None:
+        for table in metadata.tables.values():
+            is_by_id = table.primary_key.columns.keys() == ["id"]
+            if is_by_id and (row := self._connection.row(table, id)) is not None:
                 return self._location_of(table, row)
         return "", ""
 
     def _location_of(self, table: Table, row: Row) -> tuple[str, str]:
         if table is projects:
             return "", row["id"]
-        if table is cluster_jobs:
-            return self._stored_location(row["cluster_id"])
-        cluster = row["id"] if table is clusters else row.get("cluster_id", "")
-        return cluster, row["project_id"] or DEFAULT_PROJECT
+        if table is pipeline_gates:
+            return self._stored_location(row["pipeline_id"])
+        if "scope" in row:
+            return self._location_of_scope(row["scope"])
+        if table is clusters:
+            return row["id"], row["project_id"]
+        is_in_cluster = table in (services, cluster_jobs, bootstrap_tokens)
+        return (row["cluster_id"] or "") if is_in_cluster else "", row.get("project_id") or ""
+
+    def _location_of_scope(self, scope: str) -> tuple[str, str]:
+        return self._stored_location(scope.partition(":")[2])

@@ -9,7 +9,7 @@ import pytest
 from controlplane.access.model.bindings import Project
 from controlplane.access.model.users import User
 from controlplane.access.ports import UserStore
-from controlplane.authorization import ANONYMOUS, Actor, ActorKind, Scope
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, ActorKind, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.pipelines.gates.kinds import ApprovalRule, ExternalRule, SoakRule
 from controlplane.pipelines.model.state import Health
@@ -464,6 +464,21 @@ async def test_a_denied_commit_waits_until_it_is_allowed(waiting: Promotion) -> 
     candidate = await waiting.candidate()
     assert candidate is not None and candidate.reason == "waiting for gate 0"
     assert await waiting.memory.rows(DeniedRevisionStore) == []
+
+
+async def test_the_audit_log_of_a_project_has_its_denials(line: Promotion) -> None:
+    sha = "a" * 40
+    for project in (DEFAULT_PROJECT, None):
+        await line.decisions.deny_revision(ADMIN, sha, "leaks", project)
+    await line.decisions.allow_revision(ADMIN, sha)
+    async with line.memory.store.read() as tx:
+        entries = [row for row in await audit_rows(tx) if row.target == sha]
+    assert [(entry.action, entry.project_id) for entry in entries[:2]] == [
+        ("denyRevision", DEFAULT_PROJECT),
+        ("denyRevision", ""),
+    ]
+    allowed = {entry.project_id for entry in entries[2:] if entry.action == "allowRevision"}
+    assert allowed == {DEFAULT_PROJECT, ""}
 
 
 @pytest.mark.parametrize(
