@@ -9,6 +9,7 @@ from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
 from controlplane.clusters.api.clusters import ClusterType
+from controlplane.delivery.api import FieldChangeType
 from controlplane.platform.context import CLUSTER_JOB
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
@@ -21,7 +22,7 @@ from controlplane.services.api.loading import service_type, service_types
 from controlplane.services.api.types import ServiceDeployment
 from controlplane.services.model.service import DryRunResult
 from core.spec.jobs import JobPhase
-from core.spec.objects import FieldChange, ObjectRef
+from core.spec.objects import ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
 from core.spec.sync import ObjectSelection
 
@@ -48,14 +49,11 @@ class ClusterJobAttributes(Draft[JobRequest]):
     secrets: list[ConfigAttributes] | None = None
 
 
-@output(FieldChange, nullable={"old", "new"})
-class FieldDifference(Output[FieldChange]):
-    """A field that would change."""
-
-
 @output(PlannedChange, rename={"action": "change"})
 class PlannedChangeType(Output[PlannedChange]):
     """A change that the agent would make to one object."""
+
+    fields: list[FieldChangeType]
 
 
 @output(DryRunResult, hide={"id"})

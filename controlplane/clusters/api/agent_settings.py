@@ -90,6 +90,7 @@ class AgentSettingsAttributes(Draft[AgentSettingsChange]):
 class EffectiveSettings(Output[EffectiveAgentSettings]):
     """The settings of the agent of one cluster. Of several that match the cluster, one wins."""
 
+    settings: AgentSettings
     overruled: list[str] = computed(lambda row: [other.name for other in row.others])
     """Names of the other settings that match, in the order of their precedence."""
     conflicts: list[str] = computed(lambda row: row.conflicts)

@@ -47,8 +47,44 @@ _PLAIN = (str, int, float, bool, datetime, date, time)
 _LISTS = (tuple, list, frozenset, Sequence, Collection, Set)
 _MAPPINGS = (dict, Mapping)
 _ROW = "__row__"
-_OUTPUTS: dict[type, type["Output[Any]"]] = {}
-_INPUTS: dict[type, type["Draft[Any]"]] = {}
+D = TypeVar("D")
+
+
+class _DerivedTypes(Generic[D]):
+    """The types that are derived from each model.
+
+    Fields of a model with several types must declare theirs, so that no import decides.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[type, list[type[D]]] = {}
+        self._published: set[type] = set()
+
+    def add(self, model: type, derived: type[D]) -> None:
+        """Adds a type. TypeError: a field has taken the only one so far."""
+        types = self._types.setdefault(model, [])
+        types.append(derived)
+        if model in self._published:
+            raise _ambiguous(model, types)
+
+    def find(self, model: type) -> type[D] | None:
+        """Returns the type of a model; None without one. TypeError: it has several."""
+        types = self._types.get(model)
+        if types is None:
+            return None
+        if len(types) > 1:
+            raise _ambiguous(model, types)
+        self._published.add(model)
+        return types[0]
+
+
+def _ambiguous(model: type, types: Sequence[type]) -> TypeError:
+    names = " and ".join(derived.__name__ for derived in types)
+    return TypeError(f"{model.__name__} has the types {names}: declare that of each field")
+
+
+_OUTPUTS: _DerivedTypes["Output[Any]"] = _DerivedTypes()
+_INPUTS: _DerivedTypes["Draft[Any]"] = _DerivedTypes()
 
 
 class Output(Generic[M]):
@@ -162,9 +198,10 @@ def output(
         for published, source in sources_by_name.items():
             if published in reads or published in resolved:
                 continue
-            form = _Published(declared.pop(published, None), None)
-            if form.annotation is None:
-                form = _published_form(published, source.hint, is_input=False)
+            hint = declared.pop(published, None)
+            form = _Published(hint, None)
+            if hint is None or _is_of_output(hint):
+                form = _published_form(published, hint or source.hint, is_input=False)
             if published in nullable:
                 form = _Published(form.annotation | None, _null_if_empty(form.convert))
             annotations[published] = form.annotation
@@ -187,7 +224,7 @@ def output(
         derived.__model__, derived.__sources__ = model, sources
         derived.__copied__, derived.__converted__ = staticmethod(copy), reads
         derived.__missing__ = frozenset(missing - {*paths, *reads})
-        _OUTPUTS[model] = derived
+        _OUTPUTS.add(model, derived)
         return derived
 
     return decorate
@@ -243,7 +280,7 @@ def draft(
         derived: Any = strawberry.input(kind)
         derived.__changes__, derived.__model__ = changes, model
         derived.__sources__ = {key: source.origin for key, source in sources_by_name.items()}
-        _INPUTS[model] = derived
+        _INPUTS.add(model, derived)
         return derived
 
     return decorate
@@ -382,8 +419,17 @@ def _published_form(name: str, hint: Any, *, is_input: bool) -> "_Published":
     raise TypeError(f"{name}: {hint} has no published form; hide the field, or declare its type")
 
 
+def _is_of_output(hint: object) -> bool:
+    """Returns true for an output, and for lists of one and unions with None."""
+    if inner := [of for of in get_args(hint) if of is not NoneType]:
+        return _is_of_output(inner[0])
+    return isinstance(hint, type) and issubclass(hint, Output)
+
+
 def _output_form(hint: Any) -> "_Published | None":
-    kind = _OUTPUTS.get(hint) if isinstance(hint, type) else None
+    if isinstance(hint, type) and issubclass(hint, Output):
+        return _Published(hint, hint.of)
+    kind = _OUTPUTS.find(hint) if isinstance(hint, type) else None
     return _Published(kind, kind.of) if kind else None
 
 
@@ -392,7 +438,7 @@ def _input_form(hint: Any) -> "_Published | None":
         return _Published(hint, hint.change)
     if has_object_definition(hint):
         return _Published(hint, None)
-    kind = _INPUTS.get(hint) if isinstance(hint, type) else None
+    kind = _INPUTS.find(hint) if isinstance(hint, type) else None
     return _Published(kind, kind.change) if kind else None
 
 

@@ -294,6 +294,57 @@ def test_an_output_may_consist_of_converted_values_only() -> None:
     assert [wheel.size for wheel in made.wheels] == [15]
 
 
+def test_a_field_declares_its_type_if_its_model_has_several() -> None:
+    @dataclass(frozen=True)
+    class Seat:
+        row: int
+
+    @dataclass(frozen=True)
+    class Bus:
+        seats: tuple[Seat, ...]
+        spare: Seat | None = None
+
+    @output(Seat)
+    class SeatType(Output[Seat]):
+        """A seat in the API."""
+
+    @output(Seat, rename={"number": "row"})
+    class NumberedSeat(Output[Seat]):
+        """A seat with its number."""
+
+    for fields in ({}, {"seats": list[SeatType]}):
+        with pytest.raises(TypeError, match="Seat has the types SeatType and NumberedSeat"):
+            output(Bus)(type("BusType", (Output,), {"__annotations__": fields}))
+
+    @output(Bus)
+    class BusType(Output[Bus]):
+        seats: list[NumberedSeat]
+        spare: SeatType | None
+
+    made: Any = BusType.of(Bus((Seat(7),), Seat(9)))
+    assert ([seat.number for seat in made.seats], made.spare.row) == ([7], 9)
+
+
+def test_a_model_whose_type_a_field_has_taken_gets_no_second_one() -> None:
+    """Otherwise the order of imports would decide."""
+
+    @dataclass(frozen=True)
+    class Key:
+        teeth: int
+
+    @dataclass(frozen=True)
+    class Ring:
+        keys: tuple[Key, ...]
+
+    @output(Key)
+    class KeyType(Output[Key]):
+        """A key in the API."""
+
+    output(Ring)(type("RingType", (Output,), {}))
+    with pytest.raises(TypeError, match="Key has the types KeyType and SpareType"):
+        output(Key)(type("SpareType", (Output,), {}))
+
+
 def test_a_related_field_that_is_not_given_is_an_error() -> None:
     with pytest.raises(TypeError, match="garage"):
         CarType.of(Car("1", "Mini"))
