@@ -39,6 +39,7 @@ _QUALITIES = (60, 40, 25)
 _SECONDS = 6.0
 _BETWEEN_MS = 300
 _PATIENT_PROBLEMS = 5
+_MAX_TEXT = 2000
 _MEASURE = """() => Object.fromEntries(["system-ui", "ui-monospace, monospace"].map((family) => {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   context.font = `100px ${family}`;
@@ -110,6 +111,10 @@ class Camera:
                 break
         return picture
 
+    def read(self) -> str:
+        """Text of the page's content, as it is in pictures."""
+        return self._page.locator("body, main").last.inner_text()
+
     def wait(self) -> None:
         """Lets the page change."""
         self._page.wait_for_timeout(_BETWEEN_MS)
@@ -177,7 +182,8 @@ class Gallery:
             camera.wait()
         kept = ARTEFACTS / f"{path.stem}.png"
         kept.write_bytes(picture)
-        self.problems.append(f"{share:.1%} of {path} differs from {kept}")
+        text = " ".join(camera.read().split())[:_MAX_TEXT]
+        self.problems.append(f"{share:.1%} of {path} differs from {kept}, which reads: {text}")
 
     def _write(self, camera: Camera, path: Path) -> None:
         """Replaces the picture if it differs, once the page no longer changes."""
