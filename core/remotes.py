@@ -2,8 +2,10 @@
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from core.errors import Invalid
@@ -15,6 +17,8 @@ _USER = re.compile(r"[\w.+][\w.+-]*")
 _SEPARATORS = re.compile(r"[/\\]")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
 _MAX_URL = 2000
+
+Id = TypeVar("Id", bound=str)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,38 @@ def parse_chart_remote(url: str) -> Remote:
     if scheme == "oci" and is_loopback_host(remote.host):
         return _from_parts(f"http://{rest}", needs_path=False)
     return remote
+
+
+def covering_repositories(url: str, repositories: Mapping[Id, str]) -> list[Id]:
+    """Lists the repositories (id to URL) at a URL of the same server or above it, by their ids.
+
+    The longest URL comes first. Of equal URLs, the first id comes first, so that the same
+    credentials are used every time. Empty for a URL that `parse_chart_remote` refuses.
+    """
+    target = _try_chart_remote(url)
+    if target is None:
+        return []
+    lengths = {
+        id: len(remote.path)
+        for id, text in repositories.items()
+        # Parsing thousands of URLs of other servers would take too long.
+        if target.host in text.lower()
+        and (remote := _try_chart_remote(text)) is not None
+        and _covers(remote, target)
+    }
+    return sorted(lengths, key=lambda id: (-lengths[id], id))
+
+
+def _try_chart_remote(url: str) -> Remote | None:
+    try:
+        return parse_chart_remote(url)
+    except Invalid:
+        return None
+
+
+def _covers(remote: Remote, target: Remote) -> bool:
+    is_above = not remote.path or f"{target.path}/".startswith(f"{remote.path}/")
+    return remote.origin == target.origin and is_above
 
 
 def normalize_oci_url(url: str) -> str:

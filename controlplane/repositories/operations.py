@@ -34,7 +34,8 @@ from controlplane.repositories.ports import (
 )
 from core.errors import Conflict, NotFound
 from core.identity import ClusterId, RepositoryId
-from core.outbound.credentials import RegistryAccount
+from core.outbound.credentials import RegistryAccount, account_of
+from core.remotes import covering_repositories
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 
 _PUSH_RETENTION = timedelta(days=90)
@@ -220,17 +221,15 @@ class RepositoryOperations:
         """Credentials for a container registry, from the project's repository whose URL matches the
         image.
 
-        A registry is added like any repository, by its https URL; the longest matching URL wins.
+        A registry is added like any repository, by its https URL. Of those with a password, the
+        longest matching URL wins, as in the git cache.
         """
         async with self._context.store.read() as tx:
-            rows = await tx[RepositoryStore].of_project(project_id)
-        prefixes = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
-        matching = [prefix for prefix in prefixes if f"{image}/".startswith(f"{prefix}/")]
-        row = prefixes[max(matching, key=len)] if matching else None
-        credentials = self._decrypted_credentials(row) if row else None
-        if credentials is None or credentials.password is None:
-            return None
-        return RegistryAccount(credentials.username or "", credentials.password)
+            rows = {row.id: row for row in await tx[RepositoryStore].of_project(project_id)}
+        urls = {row.id: row.url for row in rows.values()}
+        matching = covering_repositories(f"oci://{image}", urls)
+        accounts = (account_of(self._decrypted_credentials(rows[id])) for id in matching)
+        return next((account for account in accounts if account is not None), None)
 
     async def check_key(self) -> None:
         """Decrypts every secret once, so that a wrong key is detected at start.

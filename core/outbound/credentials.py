@@ -3,6 +3,8 @@
 import base64
 from dataclasses import dataclass
 
+from core.spec.source import GitCredentials
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RegistryAccount:
@@ -15,6 +17,16 @@ class RegistryAccount:
     def headers(self) -> dict[str, str]:
         """The Authorization header (RFC 7617)."""
         return {"authorization": basic_authorization(self.username, self.password)}
+
+
+def account_of(credentials: GitCredentials | None) -> RegistryAccount | None:
+    """Returns the account of a repository, None without a password.
+
+    Servers that take a token as password accept any username, but not all an empty one.
+    """
+    if credentials is None or credentials.password is None:
+        return None
+    return RegistryAccount(credentials.username or "git", credentials.password)
 
 
 def basic_authorization(username: str, password: str) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from core.errors import AccessDenied
 from core.outbound.client import OutboundRoute
-from core.outbound.credentials import basic_authorization
+from core.outbound.credentials import account_of, basic_authorization
 from core.remotes import Remote
 from core.spec.source import GitCredentials
 
@@ -37,10 +37,8 @@ class ServerRoute:
     @cached_property
     def authorization(self) -> str | None:
         """Value of the Authorization header (RFC 7617) for http and https."""
-        credentials = self.credentials
-        if credentials is None or credentials.password is None:
-            return None
-        return basic_authorization(credentials.username or "git", credentials.password)
+        account = account_of(self.credentials)
+        return basic_authorization(account.username, account.password) if account else None
 
     @cached_property
     def secrets(self) -> list[str]:

@@ -8,18 +8,24 @@ from gitcache.charts.credentials import ChartCredentialFinder
 
 
 def followed(*urls: str) -> ChartCredentialFinder:
-    """Repositories with the URL as user name, in project `shop`."""
-    specs = (
-        RepositorySpec(
-            RepositoryId(url),
-            url,
-            frozenset(),
-            GitCredentials(username=url, password="secret"),
-            project="shop",
-            kind=RepositoryKind.HELM,
-        )
-        for url in urls
+    """Repositories with the URL as id, in project `shop`."""
+    return finder(*(followed_spec(url, url) for url in urls))
+
+
+def followed_spec(id: str, url: str, password: str | None = "secret") -> RepositorySpec:
+    """A repository in project `shop`, with its id as user name."""
+    return RepositorySpec(
+        RepositoryId(id),
+        url,
+        frozenset(),
+        GitCredentials(username=id, password=password),
+        project="shop",
+        kind=RepositoryKind.HELM,
     )
+
+
+def finder(*specs: RepositorySpec) -> ChartCredentialFinder:
+    """Accounts of these repositories."""
     return ChartCredentialFinder({spec.id: spec for spec in specs})
 
 
@@ -62,3 +68,17 @@ def test_the_longest_url_of_the_same_project_wins() -> None:
     found = finder.find("https://example.org/charts/stable", "shop")
     assert found is not None and found.id == "https://example.org/charts"
     assert finder.find("https://example.org/charts", "bank") is None
+
+
+def test_of_two_repositories_with_one_url_the_same_one_wins_after_a_restart() -> None:
+    first, second = (followed_spec(id, "https://example.org/charts") for id in ("a", "b"))
+    for order in ([first, second], [second, first]):
+        found = finder(*order).find("https://example.org/charts", "shop")
+        assert found is not None and found.id == "a"
+
+
+def test_a_repository_without_a_password_hides_no_account() -> None:
+    account = followed_spec("a", "https://example.org")
+    anonymous = followed_spec("b", "https://example.org/charts", password=None)
+    found = finder(account, anonymous).find("https://example.org/charts", "shop")
+    assert found is not None and found.id == "a"

@@ -17,6 +17,7 @@ from controlplane.repositories.ports import PushStore, RegistryAccount, Reposito
 from controlplane.secrets.backends.envelope import EnvelopeSealer
 from controlplane.services.model.service import ServiceSource
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Unauthenticated
+from core.outbound.credentials import account_of
 from core.spec.source import Commit, GitCredentials, RepositoryKind, RepositoryState
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
@@ -304,13 +305,39 @@ async def test_a_registry_account_is_that_of_the_longest_url(
         for image in ("team/core/web", "team/cores", "key/web", "open/web")
     }
     assert found == {
-        "team/core/web": RegistryAccount("", "2"),
+        "team/core/web": RegistryAccount("git", "2"),
         "team/cores": RegistryAccount("all", "1"),
         "key/web": None,
         "open/web": None,
     }
     assert await repositories.account_for(DEFAULT_PROJECT, "elsewhere.example.org/web") is None
     assert await repositories.account_for("shop", "r.example.org/team/web") is None
+
+
+@pytest.mark.parametrize("others_first", [True, False])
+async def test_a_repository_without_a_password_hides_no_registry_account(
+    repositories: RepositoryOperations, others_first: bool
+) -> None:
+    account = (RepositoryChange("https://r.example.org/team", SIGN_IN), RepositoryKind.GIT)
+    others = [
+        (RepositoryChange("oci://r.example.org/team"), RepositoryKind.OCI),
+        (RepositoryChange("https://r.example.org/team/web"), RepositoryKind.GIT),
+    ]
+    for change, kind in [*others, account] if others_first else [account, *others]:
+        await repositories.create(EDITOR, change, kind)
+    found = await repositories.account_for(DEFAULT_PROJECT, "r.example.org/team/web")
+    assert found == account_of(SIGN_IN)
+
+
+async def test_the_first_of_two_accounts_for_one_place_opens_a_registry(
+    repositories: RepositoryOperations,
+) -> None:
+    for number, end in enumerate(("", "/")):
+        credentials = GitCredentials("bot", str(number))
+        change = RepositoryChange(f"https://r.example.org/team{end}", credentials)
+        await repositories.create(EDITOR, change)
+    found = await repositories.account_for(DEFAULT_PROJECT, "r.example.org/team/web")
+    assert found == RegistryAccount("bot", "0")
 
 
 async def test_a_wrong_key_is_found_at_start(
