@@ -100,11 +100,11 @@ class Eviction:
                 yield file
 
     def _bytes_above_watermark(self) -> int:
-        """Returns the bytes above the watermark."""
+        """Returns the bytes above the watermark; blocks that only root may use do not count."""
         if not self._bundles.exists():
             return 0
-        total, used, _ = self._usage(self._bundles)
-        return used - int(total * self._watermark)
+        _, used, free = self._usage(self._bundles)
+        return used - int((used + free) * self._watermark)
 
 
 def _stored_files(root: Path) -> Iterator[_StoredFile]:

@@ -21,7 +21,7 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.live = ReportedDigests()
-        self.used = 0
+        self.used, self.reserved = 0, 0
         self.content = FileContent(folder / "bundles", memory=0)
         self.eviction = Eviction(
             folder / "bundles",
@@ -30,7 +30,7 @@ class Disk:
             FakeClock(),
             keep=timedelta(days=30),
             watermark=0.85,
-            usage=lambda path: (1000, self.used, 1000 - self.used),
+            usage=lambda path: (1000, self.used, 1000 - self.reserved - self.used),
         )
 
     async def put(self, data: bytes, days_old: float) -> str:
@@ -73,6 +73,14 @@ async def test_a_disk_beyond_its_watermark_loses_the_oldest_first(disk: Disk) ->
     disk.used = 930
     await disk.eviction.run()
     assert await disk.left([*bundles, live]) == {*bundles[2:], live}
+
+
+async def test_a_disk_is_as_full_for_eviction_as_for_new_clones(disk: Disk) -> None:
+    spare = await disk.put(b"spare", 1)
+    disk.live.set_digests([])
+    disk.used, disk.reserved = 840, 50
+    await disk.eviction.run()
+    assert await disk.left([spare]) == set()
 
 
 async def test_old_memos_leave(disk: Disk) -> None:
