@@ -7,7 +7,6 @@ the store are limited to a few at a time.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -23,6 +22,7 @@ from core.identity import RepositoryId
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
 from core.runtime.token_bucket import RatePolicy, TokenBucket
+from core.runtime.ttl_cache import TTLCache
 from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced_refs, read_pusher
 from gitcache.domain.signatures import is_genuine
 
@@ -145,7 +145,7 @@ class Webhooks:
     ) -> bool:
         """Verifies a webhook and forwards its announcement; returns False for a forged one."""
         secret = await self._secrets.get(repository_id)
-        if not is_genuine(provider, secret or "", request.headers, body):
+        if not is_genuine(provider, secret, request.headers, body):
             return False
         payload = _parse(body)
         refs = announced_refs(provider, payload)
@@ -184,26 +184,19 @@ class _SecretCache:
 
     def __init__(self, secret_of: SecretOf, clock: Clock) -> None:
         self._secret_of = secret_of
-        self._clock = clock
-        self._cached: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._cached: TTLCache[str, str] = TTLCache(clock, SECRET_SECONDS, _MAX_CACHED_SECRETS)
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
 
-    async def get(self, repository_id: str) -> str | None:
-        if (cached := self._cached_secret(repository_id)) is not None:
-            return cached[1]
+    async def get(self, repository_id: str) -> str:
+        """Returns the secret; empty without one."""
+        if (cached := self._cached.get(repository_id)) is not None:
+            return cached
         async with self._lookups:
-            if (cached := self._cached_secret(repository_id)) is not None:
-                return cached[1]
-            secret = await self._secret_of(repository_id)
-        self._cached[repository_id] = (self._clock.monotonic() + SECRET_SECONDS, secret)
-        self._cached.move_to_end(repository_id)
-        if len(self._cached) > _MAX_CACHED_SECRETS:
-            self._cached.popitem(last=False)
+            if (cached := self._cached.get(repository_id)) is not None:
+                return cached
+            secret = await self._secret_of(repository_id) or ""
+        self._cached.put(repository_id, secret)
         return secret
-
-    def _cached_secret(self, repository_id: str) -> tuple[float, str | None] | None:
-        cached = self._cached.get(repository_id)
-        return cached if cached is not None and self._clock.monotonic() < cached[0] else None
 
 
 class _Refusals:

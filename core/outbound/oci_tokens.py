@@ -1,7 +1,6 @@
 """Authentication at registries: basic authentication (RFC 7617), and tokens from a realm."""
 
 import re
-from collections import OrderedDict
 from urllib.parse import urlencode, urlsplit
 
 import orjson
@@ -11,6 +10,7 @@ from core.outbound.credentials import RegistryAccount
 from core.outbound.reply import HttpClient, retry_after
 from core.remotes import is_loopback_host
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 
 _FIELD = re.compile(r'(\w+)="([^"]{0,2000})"')
 _DEFAULT_LIFETIME_S = 60
@@ -28,12 +28,13 @@ class RegistryTokens:
     def __init__(self, http: HttpClient, clock: Clock) -> None:
         self._http = http
         self._clock = clock
-        self._cached: OrderedDict[tuple[str, ...], tuple[float, Headers]] = OrderedDict()
+        self._cached: TTLCache[tuple[str, ...], Headers] = TTLCache(
+            clock, _MAX_LIFETIME_S, _MAX_CACHED
+        )
 
     def cached_headers(self, host: str, name: str, account: RegistryAccount | None) -> Headers:
         """Returns the authorization headers of a request, if a cached sign-in is still valid."""
-        until, headers = self._cached.get(_cache_key(host, name, account), (0.0, {}))
-        return headers if self._clock.monotonic() < until else {}
+        return self._cached.get(_cache_key(host, name, account)) or {}
 
     async def sign_in(
         self, host: str, name: str, account: RegistryAccount | None, challenge: str
@@ -90,9 +91,7 @@ class RegistryTokens:
         self, host: str, name: str, account: RegistryAccount | None, headers: Headers, seconds: int
     ) -> Headers:
         until = self._clock.monotonic() + max(seconds - _EXPIRY_MARGIN_S, 0)
-        self._cached[_cache_key(host, name, account)] = (until, headers)
-        if len(self._cached) > _MAX_CACHED:
-            self._cached.popitem(last=False)
+        self._cached.put(_cache_key(host, name, account), headers, until)
         return headers
 
 

@@ -1,7 +1,7 @@
 """Container images in registries: digests of tags, and signatures."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from math import inf
 
 from core.errors import NotFound
 from core.outbound.credentials import RegistryAccount
@@ -9,6 +9,7 @@ from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
+from core.runtime.ttl_cache import TTLCache
 from core.signatures.artifact import ArtifactSignature
 from core.spec.images import ImageName, OciRepository
 from gitcache.charts.cosign import SignatureReader
@@ -31,24 +32,23 @@ class RegistryImages:
         self._client = OciRegistryClient(http, clock)
         self._accounts = accounts
         self._clock = clock
-        self._cached: OrderedDict[_Key, tuple[float, _Signatures]] = OrderedDict()
+        self._cached: TTLCache[_Key, _Signatures] = TTLCache(
+            clock, _SIGNED_CACHE_SECONDS, _MAX_CACHED
+        )
         self._flights: SingleFlight[_Key, _Signatures] = SingleFlight()
 
     async def signatures(self, image: ImageName, project: str) -> _Signatures:
         """Implements `ImageRegistry.signatures`."""
         key = (image.repository, image.digest, project)
-        until, signatures = self._cached.get(key, (0.0, ()))
-        if self._clock.monotonic() < until:
-            return signatures
+        if (cached := self._cached.get(key)) is not None:
+            return cached
 
         async def fetch() -> _Signatures:
             account = self._account(image, project)
             reader = SignatureReader(self._client, _oci_repository(image), account)
             signatures = await reader.read(image.digest)
-            fresh = _SIGNED_CACHE_SECONDS if signatures else _UNSIGNED_CACHE_SECONDS
-            self._cached[key] = (self._clock.monotonic() + fresh, signatures)
-            if len(self._cached) > _MAX_CACHED:
-                self._cached.popitem(last=False)
+            unsigned_until = self._clock.monotonic() + _UNSIGNED_CACHE_SECONDS
+            self._cached.put(key, signatures, inf if signatures else unsigned_until)
             return signatures
 
         return await self._flights.once(key, fetch)

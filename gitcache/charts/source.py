@@ -1,7 +1,6 @@
 """Resolves chart names and version ranges to archives, stored by digest."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.remotes import parse_chart_remote
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
@@ -59,9 +59,10 @@ class ChartSource:
         self._content = content
         self._memo = memo
         self._workers = workers
-        self._clock = clock
         self._limits = limits
-        self._newest: OrderedDict[ChartRef, tuple[float, str]] = OrderedDict()
+        self._newest: TTLCache[ChartRef, str] = TTLCache(
+            clock, _NEWEST_CACHE_SECONDS, _MAX_CACHED_VERSIONS
+        )
         self._locks: WeakValueDictionary[ChartRef, asyncio.Lock] = WeakValueDictionary()
 
     async def pin(self, chart_ref: ChartRef) -> ChartPin:
@@ -82,7 +83,7 @@ class ChartSource:
 
     async def newest(self, chart_ref: ChartRef) -> ChartPin:
         """Pins the newest version, without the cache of recent answers."""
-        self._newest.pop(chart_ref, None)
+        self._newest.forget(chart_ref)
         return await self.pin(chart_ref)
 
     async def check(self, chart_ref: ChartRef) -> None:
@@ -134,15 +135,12 @@ class ChartSource:
 
     async def _newest_in_range(self, chart_ref: ChartRef) -> str:
         """Returns the newest version in a range, cached for one minute."""
-        until, version = self._newest.get(chart_ref, (0.0, ""))
-        if self._clock.monotonic() < until:
-            return version
+        if (cached := self._newest.get(chart_ref)) is not None:
+            return cached
         version = newest(await self._version_names(chart_ref), chart_ref.version)
         if version is None:
             raise Invalid(f"there is no version {chart_ref.version!r} of chart {chart_ref.name!r}")
-        self._newest[chart_ref] = (self._clock.monotonic() + _NEWEST_CACHE_SECONDS, version)
-        if len(self._newest) > _MAX_CACHED_VERSIONS:
-            self._newest.popitem(last=False)
+        self._newest.put(chart_ref, version)
         return version
 
     async def _version_names(self, chart_ref: ChartRef) -> list[str]:

@@ -12,6 +12,7 @@ from core.errors import Invalid, NotFound
 from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 from core.spec.images import is_digest, is_tag
 from core.spec.source import RepositorySpec
 from gitcache.charts.credentials import ChartCredentialFinder
@@ -68,10 +69,11 @@ class ArtifactMirror:
         self._accounts = accounts
         self._workers = workers
         self._stores = stores
-        self._clock = clock
         self._max_bytes = max_bytes
         self._recent_packs: OrderedDict[str, bytes] = OrderedDict()
-        self._refused: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
+        self._refused: TTLCache[tuple[str, str], str] = TTLCache(
+            clock, _REFUSED_SECONDS, _MAX_REFUSED
+        )
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """Implements `RefLister.list_refs`.
@@ -110,12 +112,12 @@ class ArtifactMirror:
         if memo is not None:
             return memo["sha"]
         sha = digest.removeprefix("sha256:")
-        if self._refusal(spec, sha):
+        if self._refused.get((spec.id, sha)) is not None:
             return sha
         try:
             built = await self._build_commit(spec, registry, digest)
         except (Invalid, NotFound) as error:
-            self._remember_refusal(spec, sha, f"{spec.url}@{digest}: {error.message}")
+            self._refused.put((spec.id, sha), f"{spec.url}@{digest}: {error.message}")
             return sha
         self._keep_pack(built)
         return built.sha
@@ -138,7 +140,7 @@ class ArtifactMirror:
         """Returns the pack of a commit. Raises CommitsRejected if no artifact has this commit."""
         if (pack := self._recent_packs.pop(sha, None)) is not None:
             return pack
-        if reason := self._refusal(spec, sha):
+        if (reason := self._refused.get((spec.id, sha))) is not None:
             raise CommitsRejected(reason)
         registry = self._registry(spec)
         digest = await self._find_digest(spec, sha)
@@ -173,16 +175,6 @@ class ArtifactMirror:
         self._recent_packs[built.sha] = built.pack
         while sum(map(len, self._recent_packs.values())) > _MAX_PACKS_BYTES:
             self._recent_packs.popitem(last=False)
-
-    def _remember_refusal(self, spec: RepositorySpec, sha: str, reason: str) -> None:
-        self._refused[spec.id, sha] = (self._clock.monotonic() + _REFUSED_SECONDS, reason)
-        if len(self._refused) > _MAX_REFUSED:
-            self._refused.popitem(last=False)
-
-    def _refusal(self, spec: RepositorySpec, sha: str) -> str:
-        """Returns why an artifact was refused recently; empty if it was not."""
-        until, reason = self._refused.get((spec.id, sha), (0.0, ""))
-        return reason if self._clock.monotonic() < until else ""
 
 
 async def _resolve_digest(registry: ArtifactRegistry, name: str) -> str | None:

@@ -4,12 +4,12 @@ Only followed Git repositories of the same project are used, each with its own U
 The URL in a kustomization only selects one of them; it is never connected to.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
 from core.errors import Invalid, NotFound
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 from core.spec.source import Commit, RepositorySpec
 from gitcache.domain.remote_bases import BaseRef
 from gitcache.domain.submodules import find_followed
@@ -37,8 +37,9 @@ class BaseCommits:
         self._followed = followed
         self._resolve = resolve
         self._root = root
-        self._clock = clock
-        self._cached: OrderedDict[tuple[RepositoryId, str], tuple[float, str]] = OrderedDict()
+        self._cached: TTLCache[tuple[RepositoryId, str], str] = TTLCache(
+            clock, _CACHE_SECONDS, _MAX_CACHED_REFS
+        )
 
     async def find(self, origin: RepositorySpec, base: BaseRef) -> FoundBase:
         """Implements `Bases.find`."""
@@ -53,14 +54,11 @@ class BaseCommits:
         return FoundBase(spec, sha, (await self._root(spec.id, sha)).tree)
 
     async def _resolve_ref(self, spec: RepositorySpec, ref: str) -> str:
-        until, sha = self._cached.get((spec.id, ref), (0.0, ""))
-        if self._clock.monotonic() < until:
-            return sha
+        if (cached := self._cached.get((spec.id, ref))) is not None:
+            return cached
         try:
             sha = (await self._resolve(spec.id, ref)).sha
         except NotFound as error:
             raise Invalid(f"a remote base: {error.message}") from error
-        self._cached[spec.id, ref] = (self._clock.monotonic() + _CACHE_SECONDS, sha)
-        if len(self._cached) > _MAX_CACHED_REFS:
-            self._cached.popitem(last=False)
+        self._cached.put((spec.id, ref), sha)
         return sha

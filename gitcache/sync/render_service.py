@@ -1,6 +1,5 @@
 """Renders folders to bundles, unless the digest of the inputs has a stored result."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from core.errors import Invalid, Unavailable
 from core.json_object import JsonMapping
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
+from core.runtime.ttl_cache import TTLCache
 from core.spec.bundle import digest_of
 from core.spec.source import (
     BaseFolder,
@@ -90,8 +90,7 @@ class RenderService:
             ports.reader, ports.memo, ports.workers, ports.charts, ports.decryptor
         )
         self._clock = clock
-        self._failure_seconds = failure_seconds
-        self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._failures: TTLCache[str, str] = TTLCache(clock, failure_seconds, _MAX_FAILURES)
         self._flights: SingleFlight[str, _Result | None] = SingleFlight()
 
     async def render(
@@ -145,8 +144,7 @@ class RenderService:
             memo = await self._ports.memo.get(source)
             if memo is not None and await self._is_stored(memo["digest"]):
                 return _Result(source, memo)
-            until, message = self._failures.get(source, (0.0, ""))
-            if self._clock.monotonic() < until:
+            if (message := self._failures.get(source)) is not None:
                 raise Invalid(message)
         return None
 
@@ -165,7 +163,7 @@ class RenderService:
         except Invalid as error:
             reads = error.reads if isinstance(error, RenderInputError) else ()
             await self._groups.store_reads(plan.static, reads)
-            self._remember_failure(plan.source(reads), error)
+            self._failures.put(plan.source(reads), error.message)
             raise
         digest = digest_of(result.data)
         await self._ports.content.put(digest, result.data)
@@ -232,12 +230,6 @@ class RenderService:
             return {part.path: part.entry}
         walked = await self._ports.reader.walk(part.spec, part.entry.id)
         return {paths.child(part.path, name): entry for name, entry in walked.items()}
-
-    def _remember_failure(self, source: str, error: Invalid) -> None:
-        until = self._clock.monotonic() + self._failure_seconds
-        self._failures[source] = (until, error.message)
-        if len(self._failures) > _MAX_FAILURES:
-            self._failures.popitem(last=False)
 
 
 class _RenderAttempt:

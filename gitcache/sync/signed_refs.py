@@ -3,11 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from core.errors import Invalid
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
+from core.runtime.ttl_cache import TTLCache
 from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain import refs
 from gitcache.ports import CommitHistory, RefLister
@@ -43,7 +45,7 @@ class SignedRefs:
         self._sources, self._lister, self._history = sources, lister, history
         self._clock = clock
         self._tips: OrderedDict[tuple[str, str], dict[str, float]] = OrderedDict()
-        self._answers: OrderedDict[_Question, tuple[float, bool]] = OrderedDict()
+        self._answers: TTLCache[_Question, bool] = TTLCache(clock, _RECENT_SECONDS, _MAX_CACHED)
         self._flights: SingleFlight[_Question, bool] = SingleFlight()
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
@@ -93,8 +95,7 @@ class SignedRefs:
         )
 
     async def _is_in_refs(self, question: _Question, spec: RepositorySpec) -> bool:
-        until, answer = self._answers.get(question, (0.0, False))
-        if self._clock.monotonic() < until:
+        if (answer := self._answers.get(question)) is not None:
             return answer
         return await self._flights.once(question, partial(self._query_server, question, spec))
 
@@ -113,8 +114,6 @@ class SignedRefs:
             ]
             tips = list(dict.fromkeys(matching))[:_MAX_TIPS]
             answer = bool(tips) and await self._history.contains(spec, question.commit, tips)
-        seconds = _RECENT_SECONDS if answer else _REFUSED_SECONDS
-        self._answers[question] = (self._clock.monotonic() + seconds, answer)
-        if len(self._answers) > _MAX_CACHED:
-            self._answers.popitem(last=False)
+        refused_until = self._clock.monotonic() + _REFUSED_SECONDS
+        self._answers.put(question, answer, inf if answer else refused_until)
         return answer

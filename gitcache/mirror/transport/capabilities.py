@@ -1,11 +1,11 @@
 """Capabilities of git servers (gitprotocol-v2(5)), cached for one hour."""
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from yarl import URL
 
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 from gitcache.mirror.transport import pktline
 from gitcache.mirror.transport.http import GitHttpClient, read_limited
 from gitcache.mirror.transport.route import ServerRoute
@@ -32,15 +32,11 @@ class KnownCapabilities:
 
     def __init__(self, http: GitHttpClient, clock: Clock) -> None:
         self._http = http
-        self._clock = clock
-        self._cached: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
+        self._cached: TTLCache[str, Capabilities] = TTLCache(clock, _CACHE_SECONDS, _MAX_CACHED)
 
     def cached(self, route: ServerRoute) -> Capabilities | None:
         """Returns cached capabilities, at most one hour old."""
-        entry = self._cached.get(route.remote.text)
-        if entry is None or entry[0] < self._clock.monotonic():
-            return None
-        return entry[1]
+        return self._cached.get(route.remote.text)
 
     async def get(self, route: ServerRoute) -> Capabilities:
         """Returns the capabilities; asks the server if needed. Raises Unavailable."""
@@ -57,14 +53,8 @@ class KnownCapabilities:
                 if _is_advertisement(answer.content_type, answer.status)
                 else b""
             )
-        return self.remember(route, parse_capabilities(data))
-
-    def remember(self, route: ServerRoute, capabilities: Capabilities) -> Capabilities:
-        """Caches capabilities."""
-        until = self._clock.monotonic() + _CACHE_SECONDS
-        self._cached[route.remote.text] = (until, capabilities)
-        if len(self._cached) > _MAX_CACHED:
-            self._cached.popitem(last=False)
+        capabilities = parse_capabilities(data)
+        self._cached.put(route.remote.text, capabilities)
         return capabilities
 
 

@@ -11,6 +11,7 @@ from core.outbound.addresses import AddressGuard
 from core.outbound.client import OutboundRoute
 from core.remotes import normalize_proxy_url, parse_remote
 from core.runtime.clock import Clock
+from core.runtime.ttl_cache import TTLCache
 from core.spec.source import GitCredentials, RepositorySpec
 from gitcache.mirror.transport.app_tokens import AppTokens
 from gitcache.mirror.transport.route import CredentialsRefused, ServerRoute
@@ -40,12 +41,11 @@ class RouteFinder:
         authority: str | None = None,
     ) -> None:
         self._guard = guard
-        self._clock = clock
         self._tokens = tokens
         self._egress = egress
         self._proxy = normalize_proxy_url(proxy) if proxy else None
         self._authority = authority
-        self._egress_urls: dict[ClusterId, tuple[str, float]] = {}
+        self._egress_urls: TTLCache[ClusterId, str] = TTLCache(clock, _EGRESS_CACHE_SECONDS)
         self._cached_routes: dict[str, tuple[tuple[object, ...], ServerRoute]] = {}
 
     async def find(self, spec: RepositorySpec) -> ServerRoute:
@@ -150,18 +150,18 @@ class RouteFinder:
 
     async def _egress_url(self, cluster: ClusterId) -> str:
         """Returns the proxy through an agent, cached for minutes so that connections stay open."""
-        url, until = self._egress_urls.get(cluster, ("", 0.0))
-        if self._clock.monotonic() < until:
-            return url
+        if (cached := self._egress_urls.get(cluster)) is not None:
+            return cached
         if self._egress is None:
             raise Unavailable("this process has no egress through the agents of clusters")
         url = await self._egress.proxy_url(cluster)
-        self._egress_urls[cluster] = (url, self._clock.monotonic() + _EGRESS_CACHE_SECONDS)
+        self._egress_urls.put(cluster, url)
         return url
 
     async def _check_egress(self, spec: RepositorySpec) -> None:
         """Raises Unavailable with the agent's reason if the agent caused the failure."""
-        if spec.via is not None and self._egress_urls.pop(spec.via, None) is not None:
+        if spec.via is not None and self._egress_urls.get(spec.via) is not None:
+            self._egress_urls.forget(spec.via)
             await self._egress_url(spec.via)
 
     async def _with_token(self, route: ServerRoute) -> ServerRoute:

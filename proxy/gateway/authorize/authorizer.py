@@ -9,6 +9,7 @@ from core.errors import Forbidden, Unauthenticated, Unavailable
 from core.identity import TokenKind, token_kind
 from core.runtime.clock import Clock
 from core.runtime.single_flight import SingleFlight
+from core.runtime.ttl_cache import TTLCache
 from proxy.domain.access import (
     AuthenticatedUser,
     Credential,
@@ -23,7 +24,6 @@ from proxy.domain.limits import Timeouts
 from proxy.domain.terminal import TERMINALS
 from proxy.gateway.authorize.agents import AgentLocator
 from proxy.gateway.authorize.impersonation import allowed_impersonation
-from proxy.gateway.authorize.ttl_cache import TTLCache
 from proxy.gateway.parse.parsed_request import ParsedRequest
 from proxy.ports import AgentRoute, Authenticator, Authorizer
 

@@ -1,23 +1,22 @@
-"""Short-lived cache of authorization results."""
+"""Cache of values that stay valid for some time."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from math import inf
 from typing import Generic, TypeVar
 
 from core.runtime.clock import Clock
 
-LIMIT = 10_000
-
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
 class TTLCache(Generic[Key, Value]):
-    """Caches at most `LIMIT` values, each for `seconds`; a full cache is cleared."""
+    """Caches at most `limit` values, each for `seconds`; a full cache drops the oldest."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock, self._seconds = clock, seconds
-        self._values: dict[Key, tuple[Value, float]] = {}
+    def __init__(self, clock: Clock, seconds: float, limit: int = 10_000) -> None:
+        self._clock, self._seconds, self._limit = clock, seconds, limit
+        self._values: OrderedDict[Key, tuple[Value, float]] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
         """Returns the value unless it has expired."""
@@ -30,10 +29,10 @@ class TTLCache(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value, until: float = inf) -> None:
         """Caches a value from now on, until a time in monotonic seconds at most."""
-        self._values.pop(key, None)
-        if len(self._values) >= LIMIT:
-            self._values.clear()
+        self.forget(key)
         self._values[key] = (value, min(until, self._clock.monotonic() + self._seconds))
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
 
     def sweep(self) -> None:
         """Drops expired values; the oldest come first. Some that expired early may stay."""
@@ -46,6 +45,10 @@ class TTLCache(Generic[Key, Value]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def forget(self, key: Key) -> None:
+        """Drops one value."""
+        self._values.pop(key, None)
 
     def drop(self, matches: Callable[[Value], bool]) -> None:
         """Drops the values that match."""
