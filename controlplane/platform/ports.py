@@ -56,6 +56,11 @@ class PageQuery:
     def __post_init__(self) -> None:
         check_range(self.first, "first", 1, MAX_PAGE_ROWS)
 
+    @property
+    def cursor_argument(self) -> str:
+        """Name of the argument with the cursor `after`, for errors."""
+        return "before" if self.backwards else "after"
+
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from controlplane.clusters.model.cluster import Cluster
 from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.jobs import LEASE, Job
 from controlplane.platform.parts import column_values
-from controlplane.platform.ports import ANY, JobStore, PageQuery, Store
+from controlplane.platform.ports import ANY, JobStore, PageQuery, Rows, Store
 from controlplane.platform.store.engine import make_engine
 from controlplane.platform.store.transaction import SqlStore
 from controlplane.repositories.model.repository import Repository
@@ -239,6 +240,17 @@ async def test_a_cursor_of_another_list_is_invalid(store: Store) -> None:
     with pytest.raises(Invalid, match="cursor"):
         async with store.read() as tx:
             await tx[LedgerStore].page(PageQuery(after="nonsense"))
+
+
+@pytest.mark.parametrize(("port", "order"), [(LedgerStore, "id"), (ClusterStore, "handle")])
+@pytest.mark.parametrize(("backwards", "argument"), [(False, "after"), (True, "before")])
+async def test_an_error_about_a_cursor_names_its_argument(
+    store: Store, port: type[Rows[Any]], order: str, backwards: bool, argument: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        async with store.read() as tx:
+            await tx[port].page(PageQuery(after="nonsense", backwards=backwards, order=order))
+    assert error.value.field == argument
 
 
 async def test_ledger_numbers_its_entries_in_order(store: Store) -> None:

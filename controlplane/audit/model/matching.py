@@ -48,7 +48,7 @@ def _cursor_of(query: PageQuery) -> int | None:
     if query.after is None:
         return None
     if not query.after.isdecimal() or len(query.after) > _MAX_CURSOR_LENGTH:
-        raise Invalid("is not a cursor of this list", field="after")
+        raise Invalid("is not a cursor of this list", field=query.cursor_argument)
     return int(query.after)
 
 

@@ -124,12 +124,10 @@ def page_query(
     check_range(count, field, 1, MAX_PAGE_ROWS)
     if text:
         check_text(text, "q", _MAX_SEARCH_LENGTH)
-    cursor = before if last is not None else after
-    _check_cursor(cursor or "")
     filters = {name: value for name, value in equals.items() if value is not None}
-    return PageQuery(
+    query = PageQuery(
         count,
-        cursor or None,
+        (before if last is not None else after) or None,
         filters,
         text or None,
         backwards=last is not None,
@@ -138,6 +136,8 @@ def page_query(
         counting=info is not None and _selects_count(info),
         order=order,
     )
+    _check_cursor(query)
+    return query
 
 
 def _selects_count(info: Any) -> bool:
@@ -163,10 +163,14 @@ def _checked_tags(tags: Sequence[TagLike]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _check_cursor(after: str) -> None:
+def _check_cursor(query: PageQuery) -> None:
     """Raises Invalid for text that is neither an ID nor a row number."""
-    if len(after) > _MAX_CURSOR_LENGTH or (after.isdecimal() and int(after) > _MAX_ROW_NUMBER):
-        raise Invalid("is not a cursor of this list; use endCursor or startCursor", field="after")
+    cursor = query.after or ""
+    if len(cursor) > _MAX_CURSOR_LENGTH or (cursor.isdecimal() and int(cursor) > _MAX_ROW_NUMBER):
+        raise Invalid(
+            "is not a cursor of this list; use endCursor or startCursor",
+            field=query.cursor_argument,
+        )
 
 
 def connection(

@@ -239,9 +239,7 @@ class SqlReading(ReadableRows[T]):
         where = [*self._filtered(query), *conditions]
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
-            where.append(
-                await self._after_cursor(query.after, by, query.visible, falling=is_falling)
-            )
+            where.append(await self._after_cursor(query, by))
         order = [column.desc() if is_falling else column for column in by]
         ids = select(key).where(*where).order_by(*order).limit(first + 1)
         # The page is found among keys first, so that a scan reads no whole rows.
@@ -256,28 +254,29 @@ class SqlReading(ReadableRows[T]):
         return Page(items, len(rows) > first, count)
 
     async def _after_cursor(
-        self, after: str, by: Sequence[Column[Any]], visible: Visible, *, falling: bool
+        self, query: PageQuery, by: Sequence[Column[Any]]
     ) -> ColumnElement[bool]:
-        """Returns the condition for rows after a cursor's row.
+        """Returns the condition for rows after the cursor's row, sorted by columns.
 
         Raises Invalid if that row was deleted or is not visible: its position would reveal its
         name.
         """
         *named, key = by
-        id = self._parse_cursor(after)
+        id, is_falling = self._parse_cursor(query), query.newest != query.backwards
         if not named:
-            return key < id if falling else key > id
-        statement = select(*named).where(key == id, visible_rows(self._table, visible))
+            return key < id if is_falling else key > id
+        statement = select(*named).where(key == id, visible_rows(self._table, query.visible))
         value = (await self._connection.execute(statement)).scalar()
         if value is None:
             raise Invalid(
-                "the cursor's row no longer exists: start again at the first page", field="after"
+                "the cursor's row no longer exists: start again at the first page",
+                field=query.cursor_argument,
             )
         row_position, cursor_position = (
             tuple_(*by),
             tuple_(literal(value, named[0].type), literal(id, key.type)),
         )
-        return row_position < cursor_position if falling else row_position > cursor_position
+        return row_position < cursor_position if is_falling else row_position > cursor_position
 
     async def _count_limited(self, where: Iterable[ColumnElement[bool]]) -> int:
         limited = select(self._table.c.id).where(*where).limit(MAX_COUNTED + 1)
@@ -298,12 +297,13 @@ class SqlReading(ReadableRows[T]):
             where.append(self._text_condition(query.text))
         return where
 
-    def _parse_cursor(self, after: str) -> str | int:
+    def _parse_cursor(self, query: PageQuery) -> str | int:
+        cursor = query.after or ""
         if self._table.c.id.type.python_type is not int:
-            return after
-        if not after.isdecimal():
-            raise Invalid("is not a cursor of this list", field="after")
-        return int(after)
+            return cursor
+        if not cursor.isdecimal():
+            raise Invalid("is not a cursor of this list", field=query.cursor_argument)
+        return int(cursor)
 
     def _text_condition(self, text: str) -> ColumnElement[bool]:
         dialect = self._connection.dialect

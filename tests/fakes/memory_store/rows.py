@@ -108,7 +108,7 @@ class MemoryReading(ReadableRows[T]):
         after: str | int = query.after or ""
         if self._table.c.id.type.python_type is int:
             if not str(after).isdecimal():
-                raise Invalid("is not a cursor of this list", field="after")
+                raise Invalid("is not a cursor of this list", field=query.cursor_argument)
             after = int(after)
         if query.order == "id":
             return after, after
@@ -117,7 +117,8 @@ class MemoryReading(ReadableRows[T]):
             if row["id"] == after and row[query.order] is not None:
                 return row[query.order], after
         raise Invalid(
-            "the cursor's row no longer exists: start again at the first page", field="after"
+            "the cursor's row no longer exists: start again at the first page",
+            field=query.cursor_argument,
         )
 
     def _select(self, matches: Predicate) -> list[T]:

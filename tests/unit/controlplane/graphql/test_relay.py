@@ -97,7 +97,12 @@ def tags(count: int, name: str = "a") -> str:
         ("first: 1", "first: 0", "must be 1 to 1,000, not 0"),
         ("last: 1000", "last: 1001", "must be 1 to 1,000, not 1,001"),
         (text("q", 200), text("q", 201), "at most 200 characters"),
-        (text("after", 64), text("after", 65), "not a cursor of this list"),
+        (text("after", 64), text("after", 65), "after: is not a cursor of this list"),
+        (
+            f"last: 1, {text('before', 64)}",
+            f"last: 1, {text('before', 65)}",
+            "before: is not a cursor of this list",
+        ),
         (f'after: "{2**63 - 1}"', f'after: "{2**63}"', "not a cursor of this list"),
         (tags(10), tags(11), "at most 10 entries"),
         (tags(1, "x" * 63), tags(1, "x" * 64), "at most 63 characters"),
