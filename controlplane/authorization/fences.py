@@ -4,6 +4,7 @@ A fence denies what it does not list. `core.spec.fences` has the part that agent
 meaning of kinds; `core.wildcards` has that of patterns.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,6 +13,7 @@ from core.errors import Invalid
 from core.remotes import source_url
 from core.spec.fences import (
     EXCLUDED,
+    MAX_NAMESPACES,
     ObjectRules,
     ServiceFence,
     check_service_account,
@@ -111,6 +113,11 @@ class DestinationRule:
         tags = [f"{key}={value}" for key, value in sorted(self.tags.items())]
         return ", ".join((*self.clusters, *tags))
 
+    @property
+    def covers_all(self) -> bool:
+        """Returns true for a rule about all clusters."""
+        return "*" in self.clusters and not self.tags
+
     def covers(self, cluster: FenceCluster) -> bool:
         """Returns whether the rule is about a cluster."""
         if not (self.clusters or self.tags):
@@ -159,6 +166,7 @@ class Fence:
         _check_signers(self)
         for place in self.destinations:
             _check_destination(place)
+            self._check_namespaces_of(place)
         _check_patterns(self.cluster_scoped_kinds, "fence.clusterScopedKinds")
         _check_patterns(self.denied_kinds, "fence.deniedKinds")
         if max(map(len, (self.sources, self.destinations, self.images))) > _MAX_RULES:
@@ -173,6 +181,16 @@ class Fence:
             if not 0 <= limit <= _MAX_LIMIT:
                 raise Invalid(f"must be 0 to {_MAX_LIMIT:,}", field=f"fence.{name}")
         return self
+
+    def _check_namespaces_of(self, place: DestinationRule) -> None:
+        """Raises Invalid if an account has too many patterns in every cluster of a rule."""
+        selector, counts = (place.clusters, place.tags), Counter[str]()
+        for rule in self.destinations:
+            if rule.covers_all or (rule.clusters, rule.tags) == selector:
+                counts[rule.service_account] += len(rule.namespaces)
+                if counts[rule.service_account] > MAX_NAMESPACES:
+                    problem = _too_many_namespaces(rule.service_account, f"clusters {place}")
+                    raise Invalid(problem, field="fence.destinations")
 
     def source_refusal(self, source: FenceSource) -> str:
         """Returns why a source is not allowed; empty if it is."""
@@ -229,9 +247,14 @@ class Fence:
 
     def destination_refusal(self, cluster: FenceCluster, namespace: str) -> str:
         """Returns why a namespace of a cluster is not allowed; empty if it is."""
-        if self.unrestricted or self.destination(cluster, namespace) is not None:
+        if self.unrestricted:
             return ""
-        return f"no destination rule allows namespace {namespace} of cluster {cluster.handle}"
+        place = self.destination(cluster, namespace)
+        if place is None:
+            return f"no destination rule allows namespace {namespace} of cluster {cluster.handle}"
+        if len(self._namespaces(cluster, place.service_account)) > MAX_NAMESPACES:
+            return _too_many_namespaces(place.service_account, f"cluster {cluster.handle}")
+        return ""
 
     def of_service(self, project: str, cluster: FenceCluster, namespace: str) -> ServiceFence:
         """Returns the part that holds for a service in a namespace of a cluster.
@@ -244,15 +267,19 @@ class Fence:
         place = self.destination(cluster, namespace)
         if place is None:
             return ServiceFence(project, rules=(ObjectRules(),))
+        namespaces = self._namespaces(cluster, place.service_account)
+        rules = ObjectRules(namespaces, self.cluster_scoped_kinds, self.denied_kinds)
+        account = qualified_account(place.service_account, namespace)
+        return ServiceFence(project, account, (rules,), self.max_objects)
+
+    def _namespaces(self, cluster: FenceCluster, account: str) -> tuple[str, ...]:
+        """Returns the patterns of the namespaces where an account of the fence may write."""
         covering = tuple(
             (rule.service_account, rule.namespaces)
             for rule in self.destinations
             if rule.covers(cluster)
         )
-        namespaces = _namespaces_of_account(covering, place.service_account)
-        rules = ObjectRules(namespaces, self.cluster_scoped_kinds, self.denied_kinds)
-        account = qualified_account(place.service_account, namespace)
-        return ServiceFence(project, account, (rules,), self.max_objects)
+        return _namespaces_of_account(covering, account)
 
     def destination(self, cluster: FenceCluster, namespace: str) -> DestinationRule | None:
         """Returns the first rule that covers a cluster and a namespace."""
@@ -272,7 +299,7 @@ def _namespaces_of_account(
     rules: tuple[tuple[str, tuple[str, ...]], ...], account: str
 ) -> tuple[str, ...]:
     """Returns the patterns of an account's rules, and between them those that exclude namespaces of
-    other accounts' earlier rules.
+    other accounts' earlier rules. Ends above `MAX_NAMESPACES`, which no agent accepts.
 
     `rules`: account and namespaces of each.
     """
@@ -288,7 +315,17 @@ def _namespaces_of_account(
                 for pattern in namespaces
                 if any(overlap(pattern, later) for later in own)
             ]
+        if len(patterns) > MAX_NAMESPACES:
+            break
     return tuple(patterns)
+
+
+def _too_many_namespaces(account: str, where: str) -> str:
+    named = f"service account {account}" if account else "the agent itself"
+    return (
+        f"destination rules name more than {MAX_NAMESPACES} patterns of namespaces for {named} in "
+        f"{where}: use fewer, with * in them"
+    )
 
 
 def _named(kind: str, fence: Fence, rules: Iterable[SourceRule | DestinationRule]) -> str:

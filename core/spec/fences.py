@@ -17,6 +17,8 @@ from core.wildcards import matches
 _ACCOUNT = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?:)?[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 )
+MAX_NAMESPACES = 256
+"""Maximum number of patterns of namespaces in `ObjectRules`, as in `core/wire/v1/agent.proto`."""
 EXCLUDED = "!"
 """Prefix of a pattern that excludes what it matches."""
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")

@@ -53,10 +53,12 @@ from controlplane.services.operations.sources import SourceChange
 from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from core.spec.bundle import KubeObject
-from core.spec.fences import ObjectRules, ServiceFence
+from core.spec.fences import MAX_NAMESPACES, ObjectRules, ServiceFence
 from core.spec.image_signatures import ImageSignatureRule, SignatureRules
 from core.spec.source import BaseFolder, RepositorySpec
 from core.spec.source_signatures import SignatureRule, SignerSet
+from core.wire import limits
+from core.wire.v1.agent_pb2 import ObjectRules as ObjectRulesMessage
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
 from tests.fakes.clock import START
 from tests.fakes.manifests import config_map
@@ -528,6 +530,54 @@ async def test_a_job_stays_inside_the_fence_of_its_cluster_s_project(
     claimed = JobRequest("kube-system", manifest, project_id="default")
     with pytest.raises(Forbidden, match="outside the fence of project 'shop'"):
         await jobs.run(EVE, "own", claimed)
+
+
+def many_namespaces(count: int) -> list[DestinationRule]:
+    """Rules for one account in a cluster, with as many patterns as `count`."""
+    patterns = ["shop", *(f"team-{number}" for number in range(count - 1))]
+    return [
+        DestinationRule(tuple(patterns[start : start + 64]), "shop-deployer", clusters=("prod",))
+        for start in range(0, count, 64)
+    ]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [DestinationRule(("extra",), "shop-deployer", clusters=("prod",))],
+        [DestinationRule(("extra",), "shop-deployer", clusters=("*",))],
+    ],
+)
+async def test_a_fence_with_more_patterns_than_an_agent_accepts_is_refused(
+    projects: Projects, others: list[DestinationRule]
+) -> None:
+    fence = replace(FENCE, destinations=tuple(many_namespaces(MAX_NAMESPACES)))
+    await projects.update(ADMIN, "shop", ProjectChange(fence=fence))
+    with pytest.raises(Invalid, match="256 patterns of namespaces for service account shop-dep"):
+        more = replace(fence, destinations=(*fence.destinations, *others))
+        await projects.update(ADMIN, "shop", ProjectChange(fence=more))
+
+
+async def test_a_cluster_whose_rules_together_have_too_many_patterns_gets_no_service(
+    world: MemoryOperations, services: Services, projects: Projects
+) -> None:
+    """Only its tags tell that all these rules are about it; excluded namespaces count as well."""
+    rules = many_namespaces(MAX_NAMESPACES)
+    for extra in (
+        DestinationRule(("extra",), "shop-deployer", tags={"env": "prod"}),
+        DestinationRule(("team-*",), "other", tags={"env": "prod"}),
+    ):
+        fence = replace(FENCE, destinations=(extra, *rules))
+        await projects.update(ADMIN, "shop", ProjectChange(fence=fence))
+        with pytest.raises(Forbidden, match="256 patterns of namespaces for service account shop"):
+            await services.create(EVE, None, "prod", WEB)
+
+
+def test_agents_accept_as_many_patterns_as_a_fence_may_have() -> None:
+    names = [f"team-{number}" for number in range(MAX_NAMESPACES + 1)]
+    limits.check(ObjectRulesMessage(namespaces=names[:-1]))
+    with pytest.raises(Invalid):
+        limits.check(ObjectRulesMessage(namespaces=names))
 
 
 def _object(api: str, kind: str, namespace: str = "", **rest: Any) -> bytes:
