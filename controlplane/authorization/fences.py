@@ -29,6 +29,7 @@ _MAX_SIGNERS = 20
 _MAX_TAGS = 64
 _MAX_TAG_LENGTH = 255
 _MAX_LIMIT = 1_000_000
+_MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,8 @@ class Fence:
             if rule.covers_all or (rule.clusters, rule.tags) == selector:
                 counts[rule.service_account] += len(rule.namespaces)
                 if counts[rule.service_account] > MAX_NAMESPACES:
-                    problem = _too_many_namespaces(rule.service_account, f"clusters {place}")
+                    clusters = f"clusters {str(place)[:_MAX_SHOWN]}"
+                    problem = _too_many_namespaces(rule.service_account, clusters)
                     raise Invalid(problem, field="fence.destinations")
 
     def source_refusal(self, source: FenceSource) -> str:

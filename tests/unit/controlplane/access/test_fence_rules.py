@@ -184,7 +184,10 @@ SIGNED_BY = ("keys-0",) * 20
 AT_LIMIT = Fence(
     sources=(SourceRule("*", signed_by=SIGNED_BY),) * 100,
     images=(ImageRule("*", SIGNED_BY),) * 100,
-    destinations=(DestinationRule((GOOD,) * 50, "", ("*",) * 50, TAGS),) * 100,
+    destinations=tuple(
+        DestinationRule((GOOD,) * 50, f"account-{number}", ("*",) * 50, TAGS)
+        for number in range(100)
+    ),
     cluster_scoped_kinds=("*",) * 100,
     denied_kinds=("*",) * 100,
     signers=signers(20),
