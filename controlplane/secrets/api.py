@@ -75,7 +75,7 @@ class SecretSourceType:
         )
 
 
-@output(Rotation, rename=_ROTATION_NAMES, hide={"moved_at"}, nullable={"reason"})
+@output(Rotation, rename=_ROTATION_NAMES, hide={"waiting"}, nullable={"reason"})
 class SecretRotation(Output[Rotation]):
     """Two-phase rotation of a secret: services move to the new version before the old one is
     revoked."""

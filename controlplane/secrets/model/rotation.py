@@ -4,8 +4,8 @@ A pure state machine. Both versions stay valid outside until the old one is revo
 consumer can be moved forward and back at any time before that.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -85,8 +85,8 @@ class Rotation:
     plan: RotationPlan = part(RotationPlan)
     phase: RotationPhase = RotationPhase.ROLLING
     """Current phase."""
-    moved_at: datetime | None = None
-    """Time at which services were last moved."""
+    waiting: Mapping[str, datetime] = field(default_factory=dict)
+    """Time since which each moved service is not healthy, by the ID of its use."""
     healthy_since: datetime | None = None
     """Time since which all services are healthy with the new version. None before that."""
     reason: str = ""
@@ -135,7 +135,7 @@ def advance_rotation(
     if rotation.phase is RotationPhase.VERIFYING:
         return _verify(rotation, consumers, now)
     if rotation.phase is RotationPhase.READY and _outdated_consumers(rotation, consumers):
-        return RotationStep(_back_to_rolling(rotation, now))
+        return RotationStep(_back_to_rolling(rotation))
     return RotationStep(rotation)
 
 
@@ -156,7 +156,7 @@ def apply_decision(
             raise Conflict(
                 f"only a held rotation can be resumed; this one is {rotation.phase.value}"
             )
-        return RotationStep(_back_to_rolling(rotation, now))
+        return RotationStep(_back_to_rolling(rotation))
     if rotation.phase is not RotationPhase.READY:
         raise Conflict(
             "the old version can be revoked only after verification; "
@@ -174,18 +174,18 @@ def _roll(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime
             rotation, f"not healthy with version {rotation.new}: {_consumer_names(failed)}"
         )
     under_way = [consumer for consumer in new if not consumer.settled]
-    if under_way and _has_elapsed(
-        rotation.moved_at or rotation.started_at, rotation.plan.timeout_s, now
-    ):
-        return _hold(
-            rotation, f"not healthy in {rotation.plan.timeout_s} s: {_consumer_names(under_way)}"
-        )
+    waiting = {consumer.id: rotation.waiting.get(consumer.id, now) for consumer in under_way}
+    timeout_s = rotation.plan.timeout_s
+    if late := [c for c in under_way if _has_elapsed(waiting[c.id], timeout_s, now)]:
+        return _hold(rotation, f"not healthy in {timeout_s} s: {_consumer_names(late)}")
     outdated = _outdated_consumers(rotation, consumers)
     movable = sorted(consumer.id for consumer in outdated if consumer.movable)
     if next_batch := movable[: max(rotation.plan.batch - len(under_way), 0)]:
-        return RotationStep(replace(rotation, moved_at=now), move=tuple(next_batch))
+        waiting |= dict.fromkeys(next_batch, now)
+        return RotationStep(replace(rotation, waiting=waiting), move=tuple(next_batch))
     if outdated and not movable and not under_way:
         return _hold(rotation, f"pinned, or in frozen clusters: {_consumer_names(outdated)}")
+    rotation = replace(rotation, waiting=waiting)
     if outdated or under_way:
         return RotationStep(rotation)
     return RotationStep(replace(rotation, phase=RotationPhase.VERIFYING, healthy_since=now))
@@ -193,7 +193,7 @@ def _roll(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime
 
 def _verify(rotation: Rotation, consumers: Sequence[SecretConsumer], now: datetime) -> RotationStep:
     if _outdated_consumers(rotation, consumers):
-        return RotationStep(_back_to_rolling(rotation, now))
+        return RotationStep(_back_to_rolling(rotation))
     if failed := [consumer for consumer in consumers if consumer.failed]:
         return _hold(
             rotation, f"not healthy with version {rotation.new}: {_consumer_names(failed)}"
@@ -215,10 +215,8 @@ def _outdated_consumers(
     return [consumer for consumer in consumers if consumer.version != rotation.new]
 
 
-def _back_to_rolling(rotation: Rotation, now: datetime) -> Rotation:
-    return replace(
-        rotation, phase=RotationPhase.ROLLING, moved_at=now, healthy_since=None, reason=""
-    )
+def _back_to_rolling(rotation: Rotation) -> Rotation:
+    return replace(rotation, phase=RotationPhase.ROLLING, waiting={}, healthy_since=None, reason="")
 
 
 def _hold(rotation: Rotation, reason: str) -> RotationStep:

@@ -136,7 +136,7 @@ def test_a_version_that_somebody_uses_is_not_revoked() -> None:
     with pytest.raises(Conflict, match="used by service-0, .*, service-4$"):
         apply_decision(ready, RotationDecision.REVOKE, users[1:6], NOW)
     again = advance_rotation(ready, users, NOW).rotation
-    assert (again.phase, again.moved_at) == (RotationPhase.ROLLING, NOW)
+    assert again.phase is RotationPhase.ROLLING
     settled = users[:1]
     assert advance_rotation(ready, settled, NOW).rotation == ready
 
@@ -158,7 +158,7 @@ def test_a_soak_begins_again_after_each_disturbance() -> None:
 
 
 def test_a_batch_waits_for_the_services_that_are_under_way() -> None:
-    """Their time runs from the last move; a pinned service holds only when nothing moves."""
+    """A pinned service holds only when nothing moves."""
     rotation = begun(batch=2, timeout_s=60)
     pinned = consumer("p", movable=False)
     services = [consumer("a"), consumer("b"), consumer("c"), pinned]
@@ -167,15 +167,48 @@ def test_a_batch_waits_for_the_services_that_are_under_way() -> None:
     moved = [consumer("a", NEW, settled=True), consumer("b", NEW), consumer("c"), pinned]
     soon = NOW + timedelta(seconds=100)
     second = advance_rotation(first.rotation, moved, soon)
-    assert second.move == ("c",) and second.rotation.moved_at == soon
-    under_way = [consumer("c", NEW), pinned]
+    assert second.move == ("c",)
+    under_way = [*moved[:1], consumer("b", NEW, settled=True), consumer("c", NEW), pinned]
     waiting = advance_rotation(second.rotation, under_way, soon + timedelta(seconds=59))
-    assert waiting.rotation == second.rotation and waiting.move == ()
+    assert waiting.rotation.phase is RotationPhase.ROLLING and waiting.move == ()
     late = advance_rotation(second.rotation, under_way, soon + timedelta(seconds=60))
     assert late.rotation.reason == "not healthy in 60 s: service-c"
     done = [consumer("c", NEW, settled=True), pinned]
     held = advance_rotation(second.rotation, done, soon + timedelta(seconds=999))
     assert held.rotation.reason == "pinned, or in frozen clusters: service-p"
+
+
+def test_each_service_of_a_batch_has_its_own_timeout() -> None:
+    """Others that become healthy meanwhile, and those moved in their place, change nothing."""
+    a, b, c = (consumer(id) for id in "abc")
+    rotation = advance_rotation(begun(batch=2, timeout_s=60), [a, b, c], NOW).rotation
+    a, b = consumer("a", NEW, settled=True), consumer("b", NEW)
+    step = advance_rotation(rotation, [a, b, c], NOW + timedelta(seconds=50))
+    assert step.move == ("c",)
+    c = consumer("c", NEW)
+    held = advance_rotation(step.rotation, [a, b, c], NOW + timedelta(seconds=60)).rotation
+    assert held.reason == "not healthy in 60 s: service-b"
+    resumed = apply_decision(held, RotationDecision.RESUME, [a, b, c], NOW).rotation
+    later = NOW + timedelta(seconds=600)
+    again = advance_rotation(resumed, [a, b, c], later).rotation
+    assert again.phase is RotationPhase.ROLLING
+    late = advance_rotation(again, [a, b, c], later + timedelta(seconds=60)).rotation
+    assert late.reason == "not healthy in 60 s: service-b, service-c"
+
+
+def test_a_service_that_becomes_unhealthy_again_has_its_whole_timeout() -> None:
+    """For example because a commit changes it while others are moved."""
+    rotation = begun(batch=2, timeout_s=60)
+    rotation = advance_rotation(rotation, [consumer(id) for id in "abc"], NOW).rotation
+    a, b, c = consumer("a", NEW, settled=True), consumer("b", NEW), consumer("c")
+    rotation = advance_rotation(rotation, [a, b, c], NOW).rotation
+    b, c, later = replace(b, settled=True), consumer("c", NEW), NOW + timedelta(seconds=59)
+    busy = advance_rotation(rotation, [replace(a, settled=False), b, c], later).rotation
+    c = replace(c, settled=True)
+    for seconds, phase in ((59, RotationPhase.ROLLING), (60, RotationPhase.HELD)):
+        now = later + timedelta(seconds=seconds)
+        after = advance_rotation(busy, [replace(a, settled=False), b, c], now).rotation
+        assert after.phase is phase
 
 
 @pytest.mark.parametrize("field", ["batch", "soak_s", "timeout_s"])
