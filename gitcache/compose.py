@@ -137,7 +137,7 @@ def build_git_cache(
         content,
         clock,
         ReplicaNetwork(replicas, connections.peers if connections else None),
-        signer=load_signer(settings, clock),
+        load_signer(settings, clock),
         upkeep=Upkeep(
             on_start=(mirror.open, open_disk, workers.start),
             on_stop=(workers.stop, content.stop, http.close, mirror.close),

@@ -8,9 +8,10 @@ from core.errors import Unavailable
 from core.identity import ClusterId, RepositoryId
 from core.signatures.artifact import ArtifactSignature
 from core.spec.images import ImageName
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
+from core.spec.source import RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.artifacts import ArtifactContent, BuiltCommit, CommitText
 from gitcache.domain.commits import CommitRecord
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.domain.references import ChartRef, References
 from gitcache.domain.remote_bases import BaseRef
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
@@ -405,43 +406,16 @@ class Replicas(Coordinator, Protocol):
 
 
 class PeerOperations(Protocol):
-    """The operations of other replicas; all may also raise PeerUnavailable."""
+    """Runs operations of `GitCache` at other replicas, which do not forward them."""
 
-    async def trees(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folders: Collection[str],
-    ) -> Mapping[str, str | None]:
-        """Runs `GitCache.trees` at the owner."""
-        ...
-
-    async def folders(
-        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
-    ) -> list[str]:
-        """Runs `GitCache.folders` at the owner."""
-        ...
-
-    async def files(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folder: str,
-        endings: Collection[str],
-    ) -> Mapping[str, bytes]:
-        """Runs `GitCache.files` at the owner."""
-        ...
-
-    async def resolve(
-        self, member: ReplicaMember, repository_id: RepositoryId, name: str
-    ) -> Commit:
-        """Resolves a branch, tag or sha at the owner. NotFound, Unavailable, PeerUnavailable."""
+    async def call(
+        self, member: ReplicaMember, operation: Operation[Query, Result], query: Query
+    ) -> Result:
+        """Runs an operation at a replica. Raises its errors, and PeerUnavailable."""
         ...
 
     async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
-        """Runs `GitCache.render` at the owner."""
+        """Runs `GitCache.render` at a replica, and may store the bundle. Raises as `call`."""
         ...
 
 

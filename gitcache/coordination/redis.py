@@ -180,7 +180,7 @@ class RedisReplicas:
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None
     ) -> None:
         """Implements `Replicas.forward_hint`."""
-        text = messages.HINT.encode(messages.Hint(repository_id, announced))
+        text = messages.HINT.query.encode(messages.Hint(repository_id, announced))
         signed = self._authenticator.sign(f"hint {repository_id}", text)
         await self._run_script(scripts.TELL, "hint", repository_id, signed)
 
@@ -317,7 +317,7 @@ class RedisReplicas:
         text = self._verify("hint", name, signed)
         if text is not None:
             with _log_unreadable("hint"):
-                hint = messages.HINT.decode(text)
+                hint = messages.HINT.query.decode(text)
                 self._listen(HintForwarded(hint.repository_id, hint.announced))
 
     def _verify(self, kind: str, name: str, signed: bytes) -> bytes | None:

@@ -1,4 +1,4 @@
-"""JSON messages between replicas and control planes: states, renders and requests.
+"""Operations of replicas, and their JSON messages.
 
 Received messages are validated against their types and bounded in size.
 """
@@ -25,6 +25,8 @@ _LENGTH = struct.Struct(">I")
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Value = TypeVar("Value")
+Query = TypeVar("Query")
+Result = TypeVar("Result")
 
 
 class JsonCodec(Generic[Value]):
@@ -114,24 +116,51 @@ class ReplicaAddresses:
     members: tuple[str, ...]
 
 
+class _NoContent(JsonCodec[None]):
+    """Codec of operations without a result: an empty body."""
+
+    def __init__(self) -> None: ...
+
+    def encode(self, value: None) -> bytes:
+        return b""
+
+    def decode(self, data: bytes) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[Query, Result]):
+    """An operation of a replica: the path of its POST requests, and codecs of query and result.
+
+    A replica answers a `quick` one before it acts.
+    """
+
+    path: str
+    query: JsonCodec[Query]
+    result: JsonCodec[Result]
+    quick: bool = False
+
+
+_PATHS: JsonCodec[list[str]] = JsonCodec(list[str])
+_TREE_IDS: JsonCodec[dict[str, str | None]] = JsonCodec(dict[str, str | None])
+_CONTENTS: JsonCodec[dict[str, bytes]] = JsonCodec(dict[str, bytes])
+_ORDERS: JsonCodec[list[OrderRequest]] = JsonCodec(list[OrderRequest])
+_ATTESTATIONS: JsonCodec[list[Attestation]] = JsonCodec(list[Attestation])
+
+TREES = Operation("/v1/trees", JsonCodec(TreeIdsRequest), _TREE_IDS)
+FOLDERS = Operation("/v1/folders", JsonCodec(SubfoldersRequest), _PATHS)
+FILES = Operation("/v1/files", JsonCodec(FilesRequest), _CONTENTS)
+RESOLVE = Operation("/v1/resolve", JsonCodec(ResolveRequest), JsonCodec(Commit))
+RENDER = Operation("/v1/render", JsonCodec(RenderRequest), JsonCodec(RenderedBundle))
+HINT = Operation("/v1/hint", JsonCodec(Hint), _NoContent(), quick=True)
+FOLLOW = Operation("/v1/wishes", JsonCodec(FollowUpdate), _NoContent())
+LIVE_DIGESTS = Operation("/v1/live", _PATHS, _NoContent())
+SIGN_ORDERS = Operation("/v1/orders", _ORDERS, _ATTESTATIONS)
+RENEW = Operation("/v1/attestation", _ATTESTATIONS, _ATTESTATIONS)
+
 STATE = JsonCodec(RepositoryState)
-REQUEST = JsonCodec(RenderRequest)
-RENDERED = JsonCodec(RenderedBundle)
-HINT = JsonCodec(Hint)
-TREE_IDS_REQUEST = JsonCodec(TreeIdsRequest)
-SUBFOLDERS_REQUEST = JsonCodec(SubfoldersRequest)
-FILES_REQUEST = JsonCodec(FilesRequest)
-RESOLVE_REQUEST = JsonCodec(ResolveRequest)
-COMMIT = JsonCodec(Commit)
-FOLLOW_UPDATE = JsonCodec(FollowUpdate)
 REPLICA_ADDRESSES = JsonCodec(ReplicaAddresses)
-TREES: JsonCodec[dict[str, str | None]] = JsonCodec(dict[str, str | None])
-PATHS: JsonCodec[list[str]] = JsonCodec(list[str])
-FILES: JsonCodec[dict[str, bytes]] = JsonCodec(dict[str, bytes])
-DIGESTS: JsonCodec[list[str]] = JsonCodec(list[str])
 SIGNING_IDENTITIES: JsonCodec[list[SigningIdentity]] = JsonCodec(list[SigningIdentity])
-ORDER_REQUESTS: JsonCodec[list[OrderRequest]] = JsonCodec(list[OrderRequest])
-ATTESTATIONS: JsonCodec[list[Attestation]] = JsonCodec(list[Attestation])
 
 
 def join_contents(contents: Sequence[bytes]) -> bytes:

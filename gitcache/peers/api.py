@@ -10,9 +10,7 @@ from collections.abc import (
     Callable,
     Collection,
     Mapping,
-    Sequence,
 )
-from typing import Protocol
 
 import orjson
 import structlog
@@ -21,14 +19,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from core.errors import Code, LimitExceeded, NotFound, TowlineError
-from core.identity import RepositoryId
 from core.spec.bundle import Attestation, digest_of
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
-from core.spec.statements.orders import OrderRequest
-from core.spec.statements.signing_keys import SigningIdentity
+from core.spec.source import RepositoryState
 from gitcache.domain import messages
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.peers.client import HOP_HEADER, IDLE_SECONDS, MAX_BUNDLE, MAX_COPIES, MISDIRECTED
-from gitcache.ports import ContentStore, PeerUnavailable, ReplicaMember
+from gitcache.ports import ContentStore, PeerUnavailable
+from gitcache.sync.cache import GitCache
 
 log = structlog.get_logger(__name__)
 
@@ -44,71 +41,8 @@ _BUNDLE = "/v1/bundles/"
 _MAX_INLINE_BUNDLE = 256 << 10
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-class ServedGitCache(Protocol):
-    """The git cache, as the API uses it."""
-
-    def follow(self, spec: RepositorySpec) -> None: ...
-
-    def forget(self, repository_id: RepositoryId) -> None: ...
-
-    def on_state(self, callback: Callable[[RepositoryState], None]) -> None: ...
-
-    def states(self) -> Collection[RepositoryState]: ...
-
-    def replica_members(self) -> tuple[ReplicaMember, Sequence[ReplicaMember]]: ...
-
-    async def request_poll(
-        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
-    ) -> None: ...
-
-    async def trees(
-        self,
-        repository_id: RepositoryId,
-        commit: str,
-        folders: Collection[str],
-        *,
-        local_only: bool = False,
-    ) -> Mapping[str, str | None]: ...
-
-    async def folders(
-        self,
-        repository_id: RepositoryId,
-        commit: str,
-        base: str,
-        depth: int,
-        *,
-        local_only: bool = False,
-    ) -> list[str]: ...
-
-    async def files(
-        self,
-        repository_id: RepositoryId,
-        commit: str,
-        folder: str,
-        endings: Collection[str],
-        *,
-        local_only: bool = False,
-    ) -> Mapping[str, bytes]: ...
-
-    async def store_bundle(self, data: bytes) -> RenderedBundle: ...
-
-    async def resolve(
-        self, repository_id: RepositoryId, name: str, *, local_only: bool = False
-    ) -> Commit: ...
-
-    async def render(
-        self, request: RenderRequest, *, local_only: bool = False
-    ) -> RenderedBundle: ...
-
-    async def bundle(self, digest: str) -> bytes: ...
-
-    async def signing_identity(self) -> SigningIdentity | None: ...
-
-    async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]: ...
-
-    async def renew(self, attestation: Attestation) -> Attestation: ...
+_Answer = Callable[[bytes, bool], Awaitable[bytes]]
+"""From the body of a request, and whether a replica sent it, to the body of the response."""
 
 
 class PeerApi:
@@ -119,7 +53,7 @@ class PeerApi:
 
     def __init__(
         self,
-        cache: ServedGitCache,
+        cache: GitCache,
         nearest: ContentStore,
         on_live_digests: Callable[[Collection[str]], None],
     ) -> None:
@@ -127,24 +61,16 @@ class PeerApi:
         self._nearest = nearest
         self._on_live_digests = on_live_digests
         self._streams: set[_StateStream] = set()
+        self._answers: dict[str, _Answer] = {}
+        self._serve_operations(cache)
         self._endpoints: Mapping[tuple[str, str], Endpoint] = {
-            ("POST", "/v1/trees"): self._trees,
-            ("POST", "/v1/folders"): self._folders,
-            ("POST", "/v1/files"): self._files,
-            ("POST", "/v1/resolve"): self._resolve,
-            ("POST", "/v1/render"): self._render,
             ("POST", "/v1/artefact"): self._render_with_bundle,
             ("GET", _BUNDLE): self._bundle,
             ("PUT", "/v1/bundles"): self._store_copies,
             ("POST", "/v1/bundles"): self._store_bundle,
-            ("POST", "/v1/hint"): self._receive_hint,
-            ("POST", "/v1/wishes"): self._update_followed,
-            ("POST", "/v1/live"): self._set_live_digests,
             ("GET", "/v1/states"): self._states,
             ("GET", "/v1/members"): self._members,
             ("GET", "/v1/signing"): self._signing_identity,
-            ("POST", "/v1/orders"): self._sign_orders,
-            ("POST", "/v1/attestation"): self._renew,
         }
         cache.on_state(self._publish_state)
 
@@ -155,7 +81,7 @@ class PeerApi:
         """
         path = scope["path"]
         name = _BUNDLE if path.startswith(_BUNDLE) else path
-        endpoint = self._endpoints.get((scope["method"], name), _not_found)
+        endpoint = self._endpoints.get((scope["method"], name), self._run_operation)
         await (await _respond(endpoint, Request(scope, receive)))(scope, receive, send)
 
     def close(self) -> None:
@@ -163,48 +89,67 @@ class PeerApi:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _trees(self, request: Request) -> Response:
-        query = messages.TREE_IDS_REQUEST.decode(await _read_body(request))
-        tree_ids = await self._cache.trees(
-            query.repository_id, query.commit, query.folders, local_only=_is_hop(request)
-        )
-        return _json(messages.TREES.encode(dict(tree_ids)))
+    async def answer(self, path: str, body: bytes, *, is_hop: bool) -> bytes:
+        """Runs the operation at a path. Raises its errors.
 
-    async def _folders(self, request: Request) -> Response:
-        query = messages.SUBFOLDERS_REQUEST.decode(await _read_body(request))
-        folders = await self._cache.folders(
-            query.repository_id, query.commit, query.base, query.depth, local_only=_is_hop(request)
-        )
-        return _json(messages.PATHS.encode(folders))
+        `is_hop` marks requests of replicas, which are not forwarded.
+        """
+        return await self._answers[path](body, is_hop)
 
-    async def _files(self, request: Request) -> Response:
-        query = messages.FILES_REQUEST.decode(await _read_body(request))
-        files = await self._cache.files(
-            query.repository_id,
-            query.commit,
-            query.folder,
-            query.endings,
-            local_only=_is_hop(request),
+    def _serve_operations(self, cache: GitCache) -> None:
+        self._serve(
+            messages.TREES,
+            lambda query, is_hop: cache.trees(
+                query.repository_id, query.commit, query.folders, local_only=is_hop
+            ),
         )
-        return _json(messages.FILES.encode(dict(files)))
-
-    async def _resolve(self, request: Request) -> Response:
-        query = messages.RESOLVE_REQUEST.decode(await _read_body(request))
-        commit = await self._cache.resolve(
-            query.repository_id, query.name, local_only=_is_hop(request)
+        self._serve(
+            messages.FOLDERS,
+            lambda query, is_hop: cache.folders(
+                query.repository_id, query.commit, query.base, query.depth, local_only=is_hop
+            ),
         )
-        return _json(messages.COMMIT.encode(commit))
+        self._serve(
+            messages.FILES,
+            lambda query, is_hop: cache.files(
+                query.repository_id, query.commit, query.folder, query.endings, local_only=is_hop
+            ),
+        )
+        self._serve(
+            messages.RESOLVE,
+            lambda query, is_hop: cache.resolve(query.repository_id, query.name, local_only=is_hop),
+        )
+        self._serve(messages.RENDER, lambda query, is_hop: cache.render(query, local_only=is_hop))
+        self._serve(
+            messages.HINT, lambda hint, _: cache.request_poll(hint.repository_id, hint.announced)
+        )
+        self._serve(messages.SIGN_ORDERS, lambda requests, _: cache.sign_orders(requests))
+        self._serve(messages.RENEW, self._renew)
+        self._serve(messages.FOLLOW, self._update_followed)
+        self._serve(messages.LIVE_DIGESTS, self._set_live_digests)
 
-    async def _render(self, request: Request) -> Response:
-        render_request = messages.REQUEST.decode(await _read_body(request))
-        rendered = await self._cache.render(render_request, local_only=_is_hop(request))
-        return _json(messages.RENDERED.encode(rendered))
+    def _serve(
+        self,
+        operation: Operation[Query, Result],
+        run: Callable[[Query, bool], Awaitable[Result]],
+    ) -> None:
+        async def answer(body: bytes, is_hop: bool) -> bytes:
+            return operation.result.encode(await run(operation.query.decode(body), is_hop))
+
+        self._answers[operation.path] = answer
+
+    async def _run_operation(self, request: Request) -> Response:
+        path = request.scope["path"]
+        if request.method != "POST" or path not in self._answers:
+            return Response(status_code=404)
+        body = await _read_body(request)
+        return _json(await self.answer(path, body, is_hop=_is_hop(request)))
 
     async def _render_with_bundle(self, request: Request) -> Response:
         """Returns a render, with its bundle if that is small: the caller needs it next."""
-        render_request = messages.REQUEST.decode(await _read_body(request))
+        render_request = messages.RENDER.query.decode(await _read_body(request))
         rendered = await self._cache.render(render_request, local_only=True)
-        parts = [messages.RENDERED.encode(rendered)]
+        parts = [messages.RENDER.result.encode(rendered)]
         if rendered.size <= _MAX_INLINE_BUNDLE and (
             data := await self._nearest.get(rendered.digest)
         ):
@@ -230,24 +175,19 @@ class PeerApi:
 
     async def _store_bundle(self, request: Request) -> Response:
         rendered = await self._cache.store_bundle(await _read_body(request, MAX_BUNDLE))
-        return _json(messages.RENDERED.encode(rendered))
+        return _json(messages.RENDER.result.encode(rendered))
 
-    async def _receive_hint(self, request: Request) -> Response:
-        hint = messages.HINT.decode(await _read_body(request))
-        await self._cache.request_poll(hint.repository_id, hint.announced)
-        return Response(status_code=202)
-
-    async def _update_followed(self, request: Request) -> Response:
-        update = messages.FOLLOW_UPDATE.decode(await _read_body(request))
+    async def _update_followed(self, update: messages.FollowUpdate, _is_hop: bool) -> None:
         for spec in update.follow:
             self._cache.follow(spec)
         for repository_id in update.forget:
             self._cache.forget(repository_id)
-        return Response(status_code=204)
 
-    async def _set_live_digests(self, request: Request) -> Response:
-        self._on_live_digests(messages.DIGESTS.decode(await _read_body(request)))
-        return Response(status_code=204)
+    async def _set_live_digests(self, digests: list[str], _is_hop: bool) -> None:
+        self._on_live_digests(digests)
+
+    async def _renew(self, attestations: list[Attestation], _is_hop: bool) -> list[Attestation]:
+        return [await self._cache.renew(attestation) for attestation in attestations]
 
     async def _states(self, request: Request) -> Response:
         stream = _StateStream(self._cache.states())
@@ -264,15 +204,7 @@ class PeerApi:
 
     async def _signing_identity(self, request: Request) -> Response:
         identity = await self._cache.signing_identity()
-        return _json(messages.SIGNING_IDENTITIES.encode([identity] if identity else []))
-
-    async def _sign_orders(self, request: Request) -> Response:
-        orders = messages.ORDER_REQUESTS.decode(await _read_body(request))
-        return _json(messages.ATTESTATIONS.encode(await self._cache.sign_orders(orders)))
-
-    async def _renew(self, request: Request) -> Response:
-        (attestation,) = messages.ATTESTATIONS.decode(await _read_body(request))
-        return _json(messages.ATTESTATIONS.encode([await self._cache.renew(attestation)]))
+        return _json(messages.SIGNING_IDENTITIES.encode([identity]))
 
     async def _members(self, request: Request) -> Response:
         me, members = self._cache.replica_members()
@@ -330,10 +262,6 @@ async def _respond(endpoint: Endpoint, request: Request) -> Response:
     except Exception:
         log.exception("internal request failed", path=request.url.path)
         return _error_response(TowlineError("internal error; see the replica's log"), 500)
-
-
-async def _not_found(request: Request) -> Response:
-    return Response(status_code=404)
 
 
 def _error_response(error: TowlineError, status: int) -> Response:

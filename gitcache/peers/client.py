@@ -1,7 +1,7 @@
 """HTTP client of a replica's internal API: operations, bundles, states."""
 
 import ssl
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import aiohttp
@@ -18,13 +18,12 @@ from core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from core.identity import RepositoryId
 from core.json_object import JsonObject
-from core.spec.bundle import Attestation, digest_of
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
-from core.spec.statements.orders import OrderRequest
+from core.spec.bundle import digest_of
+from core.spec.source import RenderedBundle, RenderRequest, RepositoryState
 from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import messages
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.peers.sockets import OpenSockets
 from gitcache.ports import ContentStore, NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember
 
@@ -83,71 +82,28 @@ class PeerClient:
             await self._session.close()
             await self._sockets.end()
 
-    async def trees(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folders: Collection[str],
-    ) -> Mapping[str, str | None]:
-        """See `PeerOperations.trees`."""
-        query = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
-        body = messages.TREE_IDS_REQUEST.encode(query)
-        return messages.TREES.decode(await self._request(member.address, "POST", "/v1/trees", body))
-
-    async def folders(
-        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
-    ) -> list[str]:
-        """See `PeerOperations.folders`."""
-        body = messages.SUBFOLDERS_REQUEST.encode(
-            messages.SubfoldersRequest(repository_id, commit, base, depth)
-        )
-        return messages.PATHS.decode(
-            await self._request(member.address, "POST", "/v1/folders", body)
-        )
-
-    async def files(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folder: str,
-        endings: Collection[str],
-    ) -> Mapping[str, bytes]:
-        """See `PeerOperations.files`."""
-        body = messages.FILES_REQUEST.encode(
-            messages.FilesRequest(repository_id, commit, folder, tuple(endings))
-        )
-        return messages.FILES.decode(await self._request(member.address, "POST", "/v1/files", body))
-
-    async def store_bundle(self, member: ReplicaMember, data: bytes) -> RenderedBundle:
-        """See `GitCache.store_bundle`."""
-        answer = await self._request(member.address, "POST", "/v1/bundles", data)
-        return messages.RENDERED.decode(answer)
-
-    async def resolve(
-        self, member: ReplicaMember, repository_id: RepositoryId, name: str
-    ) -> Commit:
-        """See `PeerOperations.resolve`."""
-        body = messages.RESOLVE_REQUEST.encode(messages.ResolveRequest(repository_id, name))
-        return messages.COMMIT.decode(
-            await self._request(member.address, "POST", "/v1/resolve", body)
-        )
+    async def call(
+        self, member: ReplicaMember, operation: Operation[Query, Result], query: Query
+    ) -> Result:
+        """Implements `PeerOperations.call`."""
+        timeout = self._short_timeout if operation.quick else None
+        body = operation.query.encode(query)
+        answer = await self._request(member.address, "POST", operation.path, body, timeout)
+        return operation.result.decode(answer)
 
     async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
-        """See `PeerOperations.render`."""
-        body = messages.REQUEST.encode(request)
-        if self._nearest is not None:
-            return await self._render_with_bundle(member, body, self._nearest)
-        answer = await self._request(member.address, "POST", "/v1/render", body)
-        return messages.RENDERED.decode(answer)
+        """Implements `PeerOperations.render`."""
+        if self._nearest is None:
+            return await self.call(member, messages.RENDER, request)
+        body = messages.RENDER.query.encode(request)
+        return await self._render_with_bundle(member, body, self._nearest)
 
     async def _render_with_bundle(
         self, member: ReplicaMember, body: bytes, nearest: ContentStore
     ) -> RenderedBundle:
         answer = await self._request(member.address, "POST", "/v1/artefact", body)
         text, *contents = messages.split_contents(answer)
-        rendered = messages.RENDERED.decode(text)
+        rendered = messages.RENDER.result.decode(text)
         for data in contents:
             # A bundle that cannot be stored is fetched later, like any other.
             if digest_of(data) == rendered.digest:
@@ -163,21 +119,10 @@ class PeerClient:
         """Stores copies of bundles at the replica. Raises PeerUnavailable."""
         await self._request(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
 
-    async def forward_hint(self, member: ReplicaMember, hint: messages.Hint) -> None:
-        """Forwards a hint; the replica answers before it acts. Raises PeerUnavailable."""
-        body = messages.HINT.encode(hint)
-        await self._request(member.address, "POST", "/v1/hint", body, self._short_timeout)
-
-    async def update_followed(self, member: ReplicaMember, update: messages.FollowUpdate) -> None:
-        """Sends the repositories to follow and to forget. Raises PeerUnavailable."""
-        await self._request(
-            member.address, "POST", "/v1/wishes", messages.FOLLOW_UPDATE.encode(update)
-        )
-
-    async def report_live_digests(self, member: ReplicaMember, digests: Collection[str]) -> None:
-        """Sends the digests of the bundles in use. Raises PeerUnavailable."""
-        body = messages.DIGESTS.encode(list(digests))
-        await self._request(member.address, "POST", "/v1/live", body)
+    async def store_bundle(self, member: ReplicaMember, data: bytes) -> RenderedBundle:
+        """See `GitCache.store_bundle`. Raises PeerUnavailable."""
+        answer = await self._request(member.address, "POST", "/v1/bundles", data)
+        return messages.RENDER.result.decode(answer)
 
     async def members(self, member: ReplicaMember) -> messages.ReplicaAddresses:
         """Returns the addresses of the replica and of all replicas. Raises PeerUnavailable."""
@@ -189,22 +134,6 @@ class PeerClient:
         """See `GitCache.signing_identity`. Raises PeerUnavailable."""
         answer = await self._request(member.address, "GET", "/v1/signing")
         return next(iter(messages.SIGNING_IDENTITIES.decode(answer)), None)
-
-    async def sign_orders(
-        self, member: ReplicaMember, requests: Sequence[OrderRequest]
-    ) -> list[Attestation]:
-        """See `GitCache.sign_orders`. Raises PeerUnavailable."""
-        body = messages.ORDER_REQUESTS.encode(list(requests))
-        return messages.ATTESTATIONS.decode(
-            await self._request(member.address, "POST", "/v1/orders", body)
-        )
-
-    async def renew(self, member: ReplicaMember, attestation: Attestation) -> Attestation:
-        """See `GitCache.renew`. Raises PeerUnavailable."""
-        body = messages.ATTESTATIONS.encode([attestation])
-        answer = await self._request(member.address, "POST", "/v1/attestation", body)
-        (renewed,) = messages.ATTESTATIONS.decode(answer)
-        return renewed
 
     async def stream_states(
         self, member: ReplicaMember, on_state: Callable[[RepositoryState], None]

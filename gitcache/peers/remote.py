@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TypeVar
 
 import structlog
 
@@ -16,16 +15,16 @@ from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySp
 from core.spec.statements.orders import OrderRequest
 from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.domain import messages
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.domain.placement import rank_replicas
 from gitcache.peers.client import PeerClient
 from gitcache.ports import LiveDigests, NotOwner, PeerTimeout, PeerUnavailable, ReplicaMember
 
 log = structlog.get_logger(__name__)
 
-Result = TypeVar("Result")
-
 _LIVE_SECONDS = 600.0
 _SIGNING_SECONDS = 30.0
+_SIGNING = "signing"
 _RETRY_SECONDS = 60.0
 """Seconds to retry while servers are busy or do not know the owner of a repository, for example
 during a rolling update."""
@@ -133,37 +132,28 @@ class RemoteGitCache:
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         """See `GitCache.request_poll`. Unavailable: no server answers."""
-        hint = messages.Hint(repository_id, announced)
-        await self._try_servers(
-            repository_id, lambda server: self._client.forward_hint(server, hint)
-        )
+        await self._call(repository_id, messages.HINT, messages.Hint(repository_id, announced))
 
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
         """See `GitCache.trees`."""
-        return await self._try_servers(
-            repository_id,
-            lambda server: self._client.trees(server, repository_id, commit, folders),
-        )
+        query = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
+        return await self._call(repository_id, messages.TREES, query)
 
     async def folders(
         self, repository_id: RepositoryId, commit: str, base: str, depth: int
     ) -> list[str]:
         """See `GitCache.folders`."""
-        return await self._try_servers(
-            repository_id,
-            lambda server: self._client.folders(server, repository_id, commit, base, depth),
-        )
+        query = messages.SubfoldersRequest(repository_id, commit, base, depth)
+        return await self._call(repository_id, messages.FOLDERS, query)
 
     async def files(
         self, repository_id: RepositoryId, commit: str, folder: str, endings: Collection[str]
     ) -> Mapping[str, bytes]:
         """See `GitCache.files`."""
-        return await self._try_servers(
-            repository_id,
-            lambda server: self._client.files(server, repository_id, commit, folder, endings),
-        )
+        query = messages.FilesRequest(repository_id, commit, folder, tuple(endings))
+        return await self._call(repository_id, messages.FILES, query)
 
     async def store_bundle(self, data: bytes) -> RenderedBundle:
         """Stores the bundle at all reachable servers, because they do not ask each other for it."""
@@ -179,15 +169,12 @@ class RemoteGitCache:
 
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         """See `GitCache.resolve`."""
-        return await self._try_servers(
-            repository_id, lambda server: self._client.resolve(server, repository_id, name)
-        )
+        query = messages.ResolveRequest(repository_id, name)
+        return await self._call(repository_id, messages.RESOLVE, query)
 
     async def render(self, request: RenderRequest) -> RenderedBundle:
         """See `GitCache.render`."""
-        return await self._try_servers(
-            request.repository_id, lambda server: self._client.render(server, request)
-        )
+        return await self._call(request.repository_id, messages.RENDER, request)
 
     async def bundle(self, digest: str) -> bytes:
         """See `GitCache.bundle`; a server that knows its inputs may render it again."""
@@ -202,20 +189,22 @@ class RemoteGitCache:
         """See `GitCache.signing_identity`; remembers it for a while."""
         now = self._clock.monotonic()
         if now >= self._signing_until:
-            self._signing = await self._try_servers("signing", self._client.signing_identity)
+            self._signing = await self._try_servers(_SIGNING, self._client.signing_identity)
             self._signing_until = now + _SIGNING_SECONDS
         return self._signing
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         """See `GitCache.sign_orders`."""
-        return await self._try_servers(
-            "signing", lambda server: self._client.sign_orders(server, requests)
-        )
+        return await self._call(_SIGNING, messages.SIGN_ORDERS, list(requests))
 
     async def renew(self, attestation: Attestation) -> Attestation:
         """See `GitCache.renew`."""
+        (renewed,) = await self._call(_SIGNING, messages.RENEW, [attestation])
+        return renewed
+
+    async def _call(self, key: str, operation: Operation[Query, Result], query: Query) -> Result:
         return await self._try_servers(
-            "signing", lambda server: self._client.renew(server, attestation)
+            key, lambda server: self._client.call(server, operation, query)
         )
 
     async def _try_servers(
@@ -296,7 +285,8 @@ class RemoteGitCache:
             try:
                 digests = await self._live.live_digests() if self._live is not None else None
                 for name in self.servers() if digests is not None else ():
-                    await self._client.report_live_digests(ReplicaMember(name, name), digests or ())
+                    server = ReplicaMember(name, name)
+                    await self._client.call(server, messages.LIVE_DIGESTS, list(digests or ()))
             except TowlineError as error:
                 log.warning("reporting live bundles failed", reason=error.message)
 
@@ -362,7 +352,7 @@ class _ServerLink:
             removed, self._removed = self._removed, set()
             update = messages.FollowUpdate(tuple(added.values()), tuple(removed))
             try:
-                await self._client.update_followed(self._server, update)
+                await self._client.call(self._server, messages.FOLLOW, update)
                 self._is_update_sent = True
                 backoff.reset()
             except TowlineError as error:

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeVar
 
 import structlog
 from prometheus_client.registry import Collector
@@ -26,8 +25,9 @@ from core.spec.source_signatures import Evidence
 from core.spec.statements.attestation import AttestationStatement
 from core.spec.statements.orders import OrderRequest
 from core.spec.statements.signing_keys import SigningIdentity
-from gitcache.domain import paths
+from gitcache.domain import messages, paths
 from gitcache.domain.commits import CommitRecord
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.ports import (
     ContentStore,
     NotOwner,
@@ -53,9 +53,8 @@ _OWNER_LOOKUP_DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
 """Seconds between lookups of an owner; together a little more than the lease of a dead owner."""
 
 Step = Callable[[], Awaitable[None]]
-Result = TypeVar("Result")
 LocalAnswer = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
-RemoteAnswer = Callable[[ReplicaMember], Awaitable[Result]]
+RemoteAnswer = Callable[[PeerOperations, ReplicaMember], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,8 @@ class GitCache:
         content: ContentStore,
         clock: Clock,
         network: ReplicaNetwork,
+        signer: RenderSigner,
         *,
-        signer: RenderSigner | None = None,
         upkeep: Upkeep = _NO_UPKEEP,
     ) -> None:
         self._reader = sources.ports.reader
@@ -199,7 +198,7 @@ class GitCache:
         folders: Collection[str],
         *,
         local_only: bool = False,
-    ) -> Mapping[str, str | None]:
+    ) -> dict[str, str | None]:
         """Returns git's id of each folder or file in a commit, None if missing. Unavailable.
 
         `local_only` marks requests of other replicas: raises NotOwner instead of forwarding.
@@ -207,7 +206,7 @@ class GitCache:
 
         async def answer_locally(
             spec: RepositorySpec, record: CommitRecord
-        ) -> Mapping[str, str | None]:
+        ) -> dict[str, str | None]:
             normalized, wanted_paths = _normal_paths(frozenset(folders))
             entries = await self._reader.ids(spec, record.tree, wanted_paths)
             return {
@@ -215,12 +214,9 @@ class GitCache:
                 for folder, path in normalized
             }
 
-        async def forward(member: ReplicaMember) -> Mapping[str, str | None]:
-            return await self._peer_operations.trees(member, repository_id, commit, folders)
-
-        return await self._answer_or_forward(
-            repository_id, commit, answer_locally, None if local_only else forward
-        )
+        query = messages.TreeIdsRequest(repository_id, commit, tuple(folders))
+        forward = None if local_only else _forwarding(messages.TREES, query)
+        return await self._answer_or_forward(repository_id, commit, answer_locally, forward)
 
     async def folders(
         self,
@@ -244,12 +240,9 @@ class GitCache:
             folders = await self._reader.folders(spec, entry.id, depth)
             return [paths.child(path, name) for name in folders]
 
-        async def forward(member: ReplicaMember) -> list[str]:
-            return await self._peer_operations.folders(member, repository_id, commit, base, depth)
-
-        return await self._answer_or_forward(
-            repository_id, commit, answer_locally, None if local_only else forward
-        )
+        query = messages.SubfoldersRequest(repository_id, commit, base, depth)
+        forward = None if local_only else _forwarding(messages.FOLDERS, query)
+        return await self._answer_or_forward(repository_id, commit, answer_locally, forward)
 
     async def files(
         self,
@@ -259,24 +252,21 @@ class GitCache:
         endings: Collection[str],
         *,
         local_only: bool = False,
-    ) -> Mapping[str, bytes]:
+    ) -> dict[str, bytes]:
         """Reads the files below a folder whose names have one of these endings, by their paths.
 
         Leaves out hidden folders and symbolic links; `local_only` as in `trees`. Raises Invalid
         for an unknown folder, or for too many files or bytes. Unavailable.
         """
 
-        async def answer_locally(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, bytes]:
+        async def answer_locally(spec: RepositorySpec, record: CommitRecord) -> dict[str, bytes]:
             return await read_folder(
                 self._reader, spec, record, paths.folder_path(folder), tuple(endings)
             )
 
-        async def forward(member: ReplicaMember) -> Mapping[str, bytes]:
-            return await self._peer_operations.files(member, repository_id, commit, folder, endings)
-
-        return await self._answer_or_forward(
-            repository_id, commit, answer_locally, None if local_only else forward
-        )
+        query = messages.FilesRequest(repository_id, commit, folder, tuple(endings))
+        forward = None if local_only else _forwarding(messages.FILES, query)
+        return await self._answer_or_forward(repository_id, commit, answer_locally, forward)
 
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, local_only: bool = False
@@ -289,11 +279,12 @@ class GitCache:
         if follower is not None:
             return await follower.resolve(name)
         owner = None if local_only else self._replicas.owner(repository_id)
-        if owner is None or owner == self._replicas.me:
+        if owner is None or owner == self._replicas.me or self._peers is None:
             raise NotOwner(
                 f"no replica currently follows repository {repository_id}", retry_after=1.0
             )
-        return await self._peer_operations.resolve(owner, repository_id, name)
+        query = messages.ResolveRequest(repository_id, name)
+        return await self._peers.call(owner, messages.RESOLVE, query)
 
     async def render(self, request: RenderRequest, *, local_only: bool = False) -> RenderedBundle:
         """Renders a folder at a commit to a bundle; `local_only` as in `trees`.
@@ -314,8 +305,8 @@ class GitCache:
                 follower.prefetch_paths(rendered.reads)
             return self._attest(rendered, statement, evidence)
 
-        async def forward(member: ReplicaMember) -> RenderedBundle:
-            return await self._peer_operations.render(member, request)
+        def forward(peers: PeerOperations, owner: ReplicaMember) -> Awaitable[RenderedBundle]:
+            return peers.render(owner, request)
 
         rendered = await self._answer_or_forward(
             request.repository_id, request.commit, answer_locally, None if local_only else forward
@@ -336,17 +327,17 @@ class GitCache:
         rendered = RenderedBundle(digest, digest, len(data), bundle.count, cached=False)
         return self._attest(rendered, AttestationStatement(digest, sources=()))
 
-    async def signing_identity(self) -> SigningIdentity | None:
-        """Returns the public signing key and its rotations; None if nothing is signed."""
-        return self._signer.identity if self._signer is not None else None
+    async def signing_identity(self) -> SigningIdentity:
+        """Returns the public signing key and its rotations."""
+        return self._signer.identity
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
-        """Signs orders to agents; none if nothing is signed. Raises Invalid for too many."""
-        return self._signer.sign_orders(requests) if self._signer is not None else []
+        """Signs orders to agents. Raises Invalid for too many."""
+        return self._signer.sign_orders(requests)
 
     async def renew(self, attestation: Attestation) -> Attestation:
         """Signs a statement again after a rotation. Raises Invalid for a wrong signature."""
-        return self._signer.renew(attestation) if self._signer is not None else attestation
+        return self._signer.renew(attestation)
 
     async def bundle(self, digest: str) -> bytes:
         """Returns the bytes of a bundle; renders it again if needed and possible.
@@ -388,16 +379,8 @@ class GitCache:
         statement: AttestationStatement,
         evidence: Evidence = _NO_EVIDENCE,
     ) -> RenderedBundle:
-        if self._signer is None:
-            return rendered
         attestation = replace(self._signer.sign(statement), evidence=evidence.encode())
         return replace(rendered, attestation=attestation)
-
-    @property
-    def _peer_operations(self) -> PeerOperations:
-        if self._peers is None:
-            raise Unavailable("this git cache has no other replicas")
-        return self._peers
 
     async def _answer_or_forward(
         self,
@@ -415,9 +398,10 @@ class GitCache:
             if forward is None:
                 raise NotOwner(f"repository {repository_id} is not followed by this replica")
             owner = self._replicas.owner(repository_id)
-            if owner is not None and owner != self._replicas.me:
+            if owner is not None and owner != self._replicas.me and self._peers is not None:
                 try:
-                    return await self._forward_to_owner(owner, repository_id, forward)
+                    answer = forward(self._peers, owner)
+                    return await self._await_owner(owner, repository_id, answer)
                 except PeerUnavailable as error:
                     log.info("owner unreachable", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
@@ -426,11 +410,11 @@ class GitCache:
             f"no replica can currently answer for repository {repository_id}", retry_after=1.0
         )
 
-    async def _forward_to_owner(
-        self, owner: ReplicaMember, repository_id: RepositoryId, forward: RemoteAnswer[Result]
+    async def _await_owner(
+        self, owner: ReplicaMember, repository_id: RepositoryId, running: Awaitable[Result]
     ) -> Result:
         """Waits for the owner's answer. Raises PeerUnavailable if the owner changes meanwhile."""
-        answer = asyncio.ensure_future(forward(owner))
+        answer = asyncio.ensure_future(running)
         try:
             while not answer.done():
                 await asyncio.wait([answer], timeout=_OWNER_CHECK_SECONDS)
@@ -471,6 +455,10 @@ class GitCache:
                     log.warning("housekeeping failed", reason=error.message)
                 except Exception:
                     log.exception("housekeeping failed")
+
+
+def _forwarding(operation: Operation[Query, Result], query: Query) -> RemoteAnswer[Result]:
+    return lambda peers, owner: peers.call(owner, operation, query)
 
 
 NormalizedPaths = Sequence[tuple[str, str | None]]

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 
 from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import RepositoryId
+from core.runtime.clock import Clock
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of, make_bundle
 from core.spec.images import ImageName
 from core.spec.source import Commit, RepositorySpec
+from core.spec.statements.attestation import Signer
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.commits import CommitRecord
 from gitcache.domain.parameters import read_values
@@ -17,6 +19,7 @@ from gitcache.domain.references import ChartRef, References
 from gitcache.domain.renders import ChartPin, ChartVersion, RenderJob, RenderResult
 from gitcache.domain.trees import TREE, Entry
 from gitcache.ports import CommitsRejected
+from gitcache.render.signing import RenderSigner
 
 FILE = 0o100644
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,6 +28,11 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 def sha_of(number: int) -> str:
     """A made-up object id."""
     return f"{number:040x}"
+
+
+def fake_signer(clock: Clock) -> RenderSigner:
+    """Signs all renders and orders."""
+    return RenderSigner(Signer.from_bytes(b"k" * 32), clock)
 
 
 class FakeGit:

@@ -1,11 +1,13 @@
 """Several replicas in one process, without a server between them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.errors import Unavailable
 from core.identity import RepositoryId
-from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositoryState
+from core.spec.source import RenderedBundle, RenderRequest, RepositoryState
+from gitcache.domain.messages import Operation, Query, Result
+from gitcache.peers.api import PeerApi
 from gitcache.ports import (
     HintForwarded,
     PeerUnavailable,
@@ -15,6 +17,7 @@ from gitcache.ports import (
     StatePublished,
 )
 from gitcache.sync.cache import GitCache
+from tests.fakes.gitcache import FakeContent
 
 
 @dataclass
@@ -118,38 +121,12 @@ class HubPeers:
             raise PeerUnavailable(f"{member.name} is away")
         return self.caches[member.name]
 
-    async def trees(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folders: Collection[str],
-    ) -> Mapping[str, str | None]:
-        return await self._cache(member).trees(repository_id, commit, folders, local_only=True)
-
-    async def folders(
-        self, member: ReplicaMember, repository_id: RepositoryId, commit: str, base: str, depth: int
-    ) -> list[str]:
-        return await self._cache(member).folders(
-            repository_id, commit, base, depth, local_only=True
-        )
-
-    async def files(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folder: str,
-        endings: Collection[str],
-    ) -> Mapping[str, bytes]:
-        return await self._cache(member).files(
-            repository_id, commit, folder, endings, local_only=True
-        )
-
-    async def resolve(
-        self, member: ReplicaMember, repository_id: RepositoryId, name: str
-    ) -> Commit:
-        return await self._cache(member).resolve(repository_id, name, local_only=True)
+    async def call(
+        self, member: ReplicaMember, operation: Operation[Query, Result], query: Query
+    ) -> Result:
+        api = PeerApi(self._cache(member), FakeContent(), lambda digests: None)
+        body = operation.query.encode(query)
+        return operation.result.decode(await api.answer(operation.path, body, is_hop=True))
 
     async def render(self, member: ReplicaMember, request: RenderRequest) -> RenderedBundle:
         return await self._cache(member).render(request, local_only=True)

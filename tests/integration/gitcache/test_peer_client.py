@@ -20,6 +20,7 @@ from gitcache.ports import PeerTimeout, ReplicaMember
 from gitcache.store.files import FileContent
 from tests.integration.gitcache.tier import KEY
 
+MAIN = messages.ResolveRequest(RepositoryId("r"), "main")
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -86,7 +87,7 @@ async def test_a_replica_that_has_taken_a_request_is_slow_and_not_away(
 ) -> None:
     client = PeerClient(tls.client, hop=False, idle=0.2)
     member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
-    asking = asyncio.ensure_future(client.resolve(member, RepositoryId("r"), "main"))
+    asking = asyncio.ensure_future(client.call(member, messages.RESOLVE, MAIN))
     connection, _ = await asyncio.to_thread(listener.accept)
     wrap = tls.server.wrap_socket
     with await asyncio.to_thread(wrap, connection, server_side=True):
@@ -101,7 +102,7 @@ async def test_a_replica_that_has_no_time_for_a_handshake_is_slow_and_not_away(
     client = PeerClient(tls.client, hop=False, idle=0.2)
     member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
     with pytest.raises(PeerTimeout, match="timed out waiting"):
-        await client.resolve(member, RepositoryId("r"), "main")
+        await client.call(member, messages.RESOLVE, MAIN)
     await client.close()
 
 
@@ -111,7 +112,8 @@ async def test_a_connection_that_breaks_is_no_replica_that_is_away(
     """One that was kept is closed by the other side while a question is on its way."""
     client = PeerClient(tls.client, hop=False)
     member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
-    asking = asyncio.ensure_future(client.update_followed(member, messages.FollowUpdate((), ())))
+    update = messages.FollowUpdate()
+    asking = asyncio.ensure_future(client.call(member, messages.FOLLOW, update))
     connection, _ = await asyncio.to_thread(listener.accept)
     with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as first:
         await asyncio.to_thread(first.recv, 4096)
@@ -140,7 +142,7 @@ async def test_a_bundle_that_comes_with_a_render_is_kept_if_it_is_what_was_rende
     nearest = FileContent(tmp_path, memory=1000)
     client = PeerClient(tls.client, hop=True, nearest=nearest)
     rendered = RenderedBundle("sha256:source", digest, 2, 1, cached=False)
-    body = messages.join_contents([messages.RENDERED.encode(rendered), sent])
+    body = messages.join_contents([messages.RENDER.result.encode(rendered), sent])
     answering = asyncio.ensure_future(asyncio.to_thread(answer, listener, tls.server, body))
     member = ReplicaMember("x", f"127.0.0.1:{listener.getsockname()[1]}")
     request = RenderRequest(RepositoryId("r"), "1" * 40, "web")

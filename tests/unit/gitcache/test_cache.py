@@ -20,6 +20,7 @@ from tests.fakes.gitcache import (
     FakeImages,
     FakeMemo,
     FakeWorkers,
+    fake_signer,
     sha_of,
 )
 
@@ -50,6 +51,7 @@ class Room:
             self.content,
             self.clock,
             ReplicaNetwork(self.coordinator),
+            fake_signer(self.clock),
             upkeep=Upkeep(on_start=(self.note("open"),), on_stop=(self.note("close"),)),
         )
 

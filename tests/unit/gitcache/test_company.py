@@ -1,7 +1,7 @@
 """Several git caches in company: who follows, who renders, and what a change of owner keeps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,6 +10,7 @@ import pytest
 from core.errors import Unavailable
 from core.identity import RepositoryId
 from core.spec.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
+from gitcache.domain.messages import Operation, Query, Result
 from gitcache.domain.placement import assign_to_replicas
 from gitcache.ports import ReplicaMember, StatePublished
 from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork
@@ -23,6 +24,7 @@ from tests.fakes.gitcache import (
     FakeImages,
     FakeMemo,
     FakeWorkers,
+    fake_signer,
     sha_of,
 )
 from tests.fakes.replicas import Hub, HubPeers, HubReplicas
@@ -62,6 +64,7 @@ class Company:
                 self.content,
                 self.clock,
                 ReplicaNetwork(replicas, self.peers),
+                fake_signer(self.clock),
             )
             self.caches[name] = self.peers.caches[name] = cache
             self.states[name] = []
@@ -254,16 +257,12 @@ async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -
 class Still(HubPeers):
     """An owner that takes questions and answers none."""
 
-    async def trees(
-        self,
-        member: ReplicaMember,
-        repository_id: RepositoryId,
-        commit: str,
-        folders: Collection[str],
-    ) -> Mapping[str, str | None]:
+    async def call(
+        self, member: ReplicaMember, operation: Operation[Query, Result], query: Query
+    ) -> Result:
         self.asked.append(member.name)
         await asyncio.Event().wait()
-        return {}
+        raise AssertionError
 
 
 async def test_an_owner_that_stands_still_is_waited_for_only_while_it_is_the_owner(

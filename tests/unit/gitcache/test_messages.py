@@ -24,13 +24,13 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ID = RepositoryId("shop")
 MESSAGES = (
     messages.STATE,
-    messages.REQUEST,
-    messages.RENDERED,
-    messages.HINT,
-    messages.TREE_IDS_REQUEST,
-    messages.FOLLOW_UPDATE,
-    messages.TREES,
-    messages.DIGESTS,
+    messages.RENDER.query,
+    messages.RENDER.result,
+    messages.HINT.query,
+    messages.TREES.query,
+    messages.FOLLOW.query,
+    messages.TREES.result,
+    messages.LIVE_DIGESTS.query,
 )
 
 
@@ -42,17 +42,17 @@ def test_a_state_comes_back_as_it_was() -> None:
 
 def test_a_request_and_its_render_come_back_as_they_were() -> None:
     request = RenderRequest(ID, "a" * 40, "web", "raw", parameters={"a": {"b": [1, None]}})
-    assert messages.REQUEST.decode(messages.REQUEST.encode(request)) == request
+    assert messages.RENDER.query.decode(messages.RENDER.query.encode(request)) == request
     signer = Signer.from_bytes(b"k" * 32)
     signed = signer.sign(AttestationStatement("sha256:" + "0" * 64, (), "raw"))
     rendered = replace(RenderedBundle("s", "d", 1, 2, True, ("web",)), attestation=signed)
-    assert messages.RENDERED.decode(messages.RENDERED.encode(rendered)) == rendered
+    assert messages.RENDER.result.decode(messages.RENDER.result.encode(rendered)) == rendered
 
 
 def test_a_spec_travels_with_its_credentials() -> None:
     spec = RepositorySpec(ID, "https://x", frozenset({"main"}), GitCredentials(private_key="k\nk"))
     wishes = messages.FollowUpdate((spec,), (ID,))
-    assert messages.FOLLOW_UPDATE.decode(messages.FOLLOW_UPDATE.encode(wishes)) == wishes
+    assert messages.FOLLOW.query.decode(messages.FOLLOW.query.encode(wishes)) == wishes
 
 
 @given(st.sampled_from(MESSAGES), st.binary())
@@ -66,13 +66,13 @@ def test_anything_else_is_refused_without_a_crash(message: messages.JsonCodec, d
 def test_a_refusal_does_not_repeat_what_came() -> None:
     odd = b'[{"follow": [{"id": "x", "url": 5, "refs": "canary", "credentials": "canary"}]}]'
     with pytest.raises(Invalid) as caught:
-        messages.FOLLOW_UPDATE.decode(odd)
+        messages.FOLLOW.query.decode(odd)
     assert "canary" not in str(caught.value)
 
 
 def test_a_message_beyond_the_limit_is_not_parsed() -> None:
     with pytest.raises(Invalid, match="more than"):
-        messages.DIGESTS.decode(b" " * (messages.MAX_MESSAGE + 1))
+        messages.LIVE_DIGESTS.query.decode(b" " * (messages.MAX_MESSAGE + 1))
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5))
