@@ -44,8 +44,8 @@ class CommitHistory(Protocol):
         ...
 
 
-class Clones(Protocol):
-    """Local copies of followed repositories, as bare clones."""
+class CommitFetcher(Protocol):
+    """Fetches commits of followed repositories."""
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Fetches and pins complete commits (pin name to sha).
@@ -55,9 +55,21 @@ class Clones(Protocol):
         """
         ...
 
+
+class PinnedCommits(CommitFetcher, Protocol):
+    """Pins of fetched commits, which survive a restart."""
+
     async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Pins fetched commits under other names. Raises Unavailable if one is missing."""
         ...
+
+    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
+        """Maps pins to commits; empty without a clone."""
+        ...
+
+
+class Clones(PinnedCommits, Protocol):
+    """Local copies of followed repositories, as bare clones."""
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """Fetches files that a lean copy lacks. Raises Unavailable."""
@@ -65,10 +77,6 @@ class Clones(Protocol):
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
         """Fetches a commit of another repository into this copy. Unavailable, CommitsRejected."""
-        ...
-
-    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """Maps pins to commits; empty without a clone."""
         ...
 
     async def size(self, spec: RepositorySpec) -> int | None:
@@ -84,21 +92,25 @@ class Clones(Protocol):
         ...
 
 
-class TreeReader(Protocol):
-    """Reads commits, folders and files of a local copy."""
+class CommitReader(Protocol):
+    """Reads commits of a local copy, and looks up their paths."""
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """Reads a commit, None if the copy lacks it. Raises Unavailable."""
-        ...
-
-    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
-        """Reads the bytes of a commit, with its signature; None for a chart. Unavailable."""
         ...
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
         """Looks paths up in a root tree; None for missing paths."""
+        ...
+
+
+class TreeReader(CommitReader, Protocol):
+    """Reads commits, folders and files of a local copy."""
+
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
+        """Reads the bytes of a commit, with its signature; None for a chart. Unavailable."""
         ...
 
     async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
@@ -241,46 +253,12 @@ class Bases(Protocol):
         ...
 
 
-class FollowedCharts(Protocol):
+class FollowedCharts(RefLister, PinnedCommits, CommitReader, Protocol):
     """Followed chart repositories: a commit is the sha256 of a chart archive."""
 
-    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """See `RefLister.list_refs`."""
-        ...
 
-    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """See `Clones.fetch`."""
-        ...
-
-    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """See `Clones.pin`."""
-        ...
-
-    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
-        """See `Clones.pins`."""
-        ...
-
-    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
-        """See `TreeReader.commit`."""
-        ...
-
-    async def ids(
-        self, spec: RepositorySpec, tree: str, paths: Collection[str]
-    ) -> Mapping[str, Entry | None]:
-        """See `TreeReader.ids`."""
-        ...
-
-
-class FollowedArtifacts(Protocol):
+class FollowedArtifacts(RefLister, CommitFetcher, Protocol):
     """Followed repositories of artifacts: a commit has the files of one artifact."""
-
-    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
-        """See `RefLister.list_refs`."""
-        ...
-
-    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """See `Clones.fetch`."""
-        ...
 
 
 class ArtifactWorkers(Protocol):

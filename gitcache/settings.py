@@ -1,10 +1,20 @@
 """Settings of the git cache; only the composition reads them. All sizes are in bytes."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from core.spec.statements.orders import ALL_POWERS, Power
+
+
+def _split_list(items: object) -> object:
+    if isinstance(items, str):
+        return [item.strip() for item in items.split(",") if item.strip()]
+    return items
+
+
+_SPLIT = BeforeValidator(_split_list)
 
 
 class _Group(BaseModel):
@@ -101,21 +111,14 @@ class SigningSettings(_Group):
     """File of the private Ed25519 key: PEM, or 32 raw bytes. Rotations are in a file of the same
     name with the suffix `.rotations`. Default: `git/signing.key` in the data folder, which the
     first start creates. Replicas need the same file."""
-    sources: tuple[str, ...] = ()
+    sources: Annotated[tuple[str, ...], _SPLIT] = ()
     """Sources that are signed, as `URL?ref=REF#FOLDER`, with `*` for any text in the URL and the
     ref: a branch, or a full ref such as `refs/tags/v*`. Every source of a bundle must be listed,
     and its commit part of a listed ref. Without a ref: any commit. Empty: any source."""
-    orders: tuple[Power, ...] = ALL_POWERS
+    orders: Annotated[tuple[Power, ...], _SPLIT] = ALL_POWERS
     """Acts that are signed on request of the control plane: `removals`, `confirmations`,
     `options`, `fences`, `jobs`, `upgrades`. Default: all. Without any, a stolen control plane can
     only deliver signed bundles."""
-
-    @field_validator("sources", "orders", mode="before")
-    @classmethod
-    def _split_list(cls, items: object) -> object:
-        if isinstance(items, str):
-            return [item.strip() for item in items.split(",") if item.strip()]
-        return items
 
 
 class PeerSettings(_Group):
@@ -128,7 +131,7 @@ class PeerSettings(_Group):
     """Name of this replica, stable over restarts. Default: the host name."""
     address: str | None = None
     """`host:port` at which other replicas reach this one. Default: its listen address."""
-    servers: tuple[str, ...] = ()
+    servers: Annotated[tuple[str, ...], _SPLIT] = ()
     """`host:port` of replicas that run with `--target gitcache`. If set, this process does not
     follow or render repositories itself."""
     heartbeat_seconds: float = Field(1.0, ge=0.05)
@@ -136,13 +139,6 @@ class PeerSettings(_Group):
     lease_seconds: float = Field(4.0, ge=0.2)
     """Time until other replicas take over the repositories of a dead replica, in seconds. At least
     three heartbeats."""
-
-    @field_validator("servers", mode="before")
-    @classmethod
-    def _split_list(cls, servers: object) -> object:
-        if isinstance(servers, str):
-            return [server.strip() for server in servers.split(",") if server.strip()]
-        return servers
 
 
 class GitSettings(_Group):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from core.json_object import JsonMapping
+from gitcache.domain import refs
 
 MAX_REFS = 100
 """Maximum number of refs read from one push; the poll finds the others."""
@@ -26,11 +27,11 @@ def announced_refs(provider: str, payload: object) -> dict[str, str]:
     read = _READERS.get(provider)
     if read is None or not isinstance(payload, dict):
         return {}
-    refs: dict[str, str] = {}
+    announced: dict[str, str] = {}
     for ref, sha in read(payload):
-        if len(refs) < MAX_REFS and _is_ref(ref) and _is_sha(sha):
-            refs[ref] = sha
-    return refs
+        if len(announced) < MAX_REFS and _is_ref(ref) and _is_sha(sha):
+            announced[ref] = sha
+    return announced
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,4 @@ def _is_ref(value: object) -> TypeGuard[str]:
 
 
 def _is_sha(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str) or len(value) not in {40, 64} or value in _NULL_SHAS:
-        return False
-    return set(value) <= set("0123456789abcdef")
+    return isinstance(value, str) and refs.is_sha(value) and value not in _NULL_SHAS

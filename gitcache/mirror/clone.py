@@ -8,10 +8,16 @@ from gitcache.mirror.runner import GitRunner, Stdin
 from gitcache.mirror.transport.git_environment import environment
 
 PINS = "refs/k/"
+"""Prefix of the refs that pin commits."""
 _LEAN = "lean"
 _MAX_LOOSE = 2000
 _MAX_PACKS = 20
 _SECONDS = 120.0
+
+
+def pin_refspecs(wants: Mapping[str, str]) -> list[str]:
+    """Returns the refspecs that fetch commits and pin them (pin name to sha)."""
+    return [f"+{sha}:{PINS}{pin}" for pin, sha in sorted(wants.items())]
 
 
 class Clone:
@@ -35,24 +41,14 @@ class Clone:
 
     async def init(self, *, sha256: bool) -> None:
         """Creates an empty clone."""
-        object_format = "sha256" if sha256 else "sha1"
-        await self._runner.run(
-            [
-                "init",
-                "--quiet",
-                "--bare",
-                "--template=",
-                f"--object-format={object_format}",
-                str(self.path),
-            ],
-            environment(self.path.parent),
-            seconds=_SECONDS,
-        )
+        object_format = f"--object-format={'sha256' if sha256 else 'sha1'}"
+        command = ["init", "--quiet", "--bare", "--template=", object_format, str(self.path)]
+        await self._runner.run(command, environment(self.path.parent), seconds=_SECONDS)
 
     async def git(
         self,
         *arguments: str,
-        stdin: bytes = b"",
+        stdin: Stdin = b"",
         seconds: float = _SECONDS,
         low_priority: bool = False,
     ) -> str:
@@ -110,32 +106,15 @@ class Clone:
         """Adds a pack, which may refer to missing files. Raises GitError for a broken pack."""
         # git allows a missing .gitattributes only in a promisor's pack. Remove the mark afterwards,
         # or git would fetch missing objects by itself.
-        output = await self._runner.run(
-            [
-                f"--git-dir={self.path}",
-                "-c",
-                "remote.lean.promisor=true",
-                "index-pack",
-                "--promisor",
-                "--stdin",
-                "--fix-thin",
-                "--fsck-objects",
-            ],
-            environment(self.path.parent),
-            seconds=seconds,
-            stdin=pack,
-        )
+        command = ("-c", "remote.lean.promisor=true", "index-pack", "--promisor")
+        options = ("--stdin", "--fix-thin", "--fsck-objects")
+        output = await self.git(*command, *options, stdin=pack, seconds=seconds)
         name = output.split()[-1]
         (self.path / "objects" / "pack" / f"pack-{name}.promisor").unlink(missing_ok=True)
 
     async def unpack(self, pack: Stdin) -> None:
         """Adds a small pack as loose objects and checks all links. Raises GitError if broken."""
-        await self._runner.run(
-            [f"--git-dir={self.path}", "unpack-objects", "-q", "--strict"],
-            environment(self.path.parent),
-            seconds=_SECONDS,
-            stdin=pack,
-        )
+        await self.git("unpack-objects", "-q", "--strict", stdin=pack)
 
     def shallow_commits(self) -> list[str]:
         """Lists the commits whose parents are missing."""

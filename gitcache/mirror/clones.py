@@ -17,7 +17,7 @@ import structlog
 
 from core.errors import Unavailable
 from core.spec.source import RepositorySpec
-from gitcache.mirror.clone import PINS, Clone
+from gitcache.mirror.clone import Clone, pin_refspecs
 from gitcache.mirror.disk import Disk
 from gitcache.mirror.lean_fetch import LeanFetch
 from gitcache.mirror.metrics import GitMetrics
@@ -46,11 +46,11 @@ _CORRUPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FetchMethods:
-    """Fetch methods: git itself, and optional faster ones."""
+    """Fetch methods: git itself, and faster ones."""
 
     git: RemoteGit
-    quick: QuickFetch | None = None
-    lean: LeanFetch | None = None
+    quick: QuickFetch
+    lean: LeanFetch
 
 
 class GitClones:
@@ -131,7 +131,7 @@ class GitClones:
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """Implements `Clones.complete`; needed only for lean clones."""
         clone = self.clone(spec)
-        if self._methods.lean is not None and clone.is_lean():
+        if clone.is_lean():
             try:
                 with self._meters.measure_fetch("files"):
                     await self._methods.lean.complete(spec, clone, blobs)
@@ -178,7 +178,7 @@ class GitClones:
 
     def is_lean(self, spec: RepositorySpec) -> bool:
         """True if the clone has only the files that were requested."""
-        return self._methods.lean is not None and self.clone(spec).is_lean()
+        return self.clone(spec).is_lean()
 
     def clone(self, spec: RepositorySpec) -> Clone:
         """Returns the clone of a repository, which may not exist yet."""
@@ -218,14 +218,13 @@ class GitClones:
     async def _fill(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
         sha256 = any(len(sha) == 64 for sha in wants.values())
         await clone.init(sha256=sha256)
-        if self._methods.lean is not None:
-            try:
-                if await self._methods.lean.create(spec, clone, wants):
-                    return
-            except GitError as error:
-                log.info("lean clone failed", repository=spec.id, reason=error.message)
-            await asyncio.to_thread(shutil.rmtree, clone.path, True)
-            await clone.init(sha256=sha256)
+        try:
+            if await self._methods.lean.create(spec, clone, wants):
+                return
+        except GitError as error:
+            log.info("lean clone failed", repository=spec.id, reason=error.message)
+        await asyncio.to_thread(shutil.rmtree, clone.path, True)
+        await clone.init(sha256=sha256)
         try:
             await self._git_fetch(spec, clone, wants)
         except GitError as error:
@@ -241,8 +240,6 @@ class GitClones:
     async def _try_quick_fetch(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> bool:
-        if self._methods.quick is None:
-            return False
         with self._meters.measure_fetch("quick") as outcome:
             fetched = await self._methods.quick.fetch(spec, clone, wants)
             if not fetched:
@@ -263,11 +260,8 @@ class GitClones:
     async def _fetch_lean(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
-        lean = self._methods.lean
         try:
-            if lean is None:
-                raise PackUnavailable("lean clones are disabled in this installation")
-            await lean.fetch(spec, clone, wants)
+            await self._methods.lean.fetch(spec, clone, wants)
         except (PackUnavailable, GitError) as error:
             if isinstance(error, GitError) and _DISK_FULL.search(error.message):
                 raise _classify_error(error) from error
@@ -277,21 +271,9 @@ class GitClones:
     async def _git_fetch(
         self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
-        def arguments(url: str) -> list[str]:
-            return [
-                f"--git-dir={clone.path}",
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--no-auto-maintenance",
-                "--depth=1",
-                "--",
-                url,
-                *(f"+{sha}:{PINS}{pin}" for pin, sha in sorted(wants.items())),
-            ]
-
-        await self._methods.git.run(spec, arguments, seconds=self._seconds)
+        await self._methods.git.fetch(
+            spec, clone.path, pin_refspecs(wants), "--depth=1", seconds=self._seconds
+        )
 
     async def _recover(
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
@@ -315,14 +297,10 @@ class GitClones:
         if not _TIPS_ONLY.search(error.message):
             raise _classify_error(error) from error
 
-        def arguments(url: str) -> list[str]:
-            depth = ["--unshallow"] if clone.shallow_commits() else []
-            refs = ["+refs/heads/*:refs/h/heads/*", "+refs/tags/*:refs/h/tags/*"]
-            fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
-            return [f"--git-dir={clone.path}", *fetch, *depth, "--", url, *refs]
-
+        depth = ["--unshallow"] if clone.shallow_commits() else []
+        refs = ["+refs/heads/*:refs/h/heads/*", "+refs/tags/*:refs/h/tags/*"]
         try:
-            await self._methods.git.run(spec, arguments, seconds=self._seconds)
+            await self._methods.git.fetch(spec, clone.path, refs, *depth, seconds=self._seconds)
             await clone.pin(wants)
         except GitError as failure:
             if "nonexistent object" in failure.message or "not a valid" in failure.message:

@@ -10,7 +10,7 @@ from pathlib import Path
 from core.errors import Unavailable
 from core.remotes import parse_remote
 from core.spec.source import RepositorySpec
-from gitcache.mirror.clone import PINS, Clone
+from gitcache.mirror.clone import PINS, Clone, pin_refspecs
 from gitcache.mirror.disk import Disk
 from gitcache.mirror.lean_fetch import LeanFetch
 from gitcache.mirror.packs import PackUnavailable
@@ -99,14 +99,8 @@ class HistoryReader:
         if parse_remote(spec.url).is_http:
             await self._lean.fetch(spec, clone, wants, depth=depth, filter=_NO_TREES)
             return
-
-        def arguments(url: str) -> list[str]:
-            fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
-            limits = ["--no-auto-maintenance", f"--depth={depth}", f"--filter={_NO_TREES}"]
-            pins = [f"+{tip}:{PINS}{name}" for name, tip in wants.items()]
-            return [f"--git-dir={clone.path}", *fetch, *limits, "--", url, *pins]
-
-        await self._git.run(spec, arguments, seconds=seconds)
+        limits = (f"--depth={depth}", f"--filter={_NO_TREES}")
+        await self._git.fetch(spec, clone.path, pin_refspecs(wants), *limits, seconds=seconds)
 
 
 def _count_between(listed: str, base: str, tip: str) -> int | None:

@@ -96,9 +96,9 @@ class LargeFiles:
             "transfers": ["basic"],
             "objects": [{"oid": pointer.oid, "size": pointer.size} for pointer in pointers],
         }
-        headers = {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
-        if route.authorization:
-            headers["Authorization"] = route.authorization
+        headers = route.authorized(
+            {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
+        )
         url = URL(f"{base}.git/info/lfs/objects/batch")
         async with self._http.request(
             "POST", route, url, headers=headers, body=orjson.dumps(query)
@@ -116,12 +116,8 @@ class LargeFiles:
     ) -> bytes:
         url, headers = _url_and_headers(action)
         is_same_origin = (url.scheme, url.host, url.port) == route.remote.origin
-        if (
-            is_same_origin
-            and route.authorization
-            and "authorization" not in {key.lower() for key in headers}
-        ):
-            headers["Authorization"] = route.authorization
+        if is_same_origin and "authorization" not in {key.lower() for key in headers}:
+            headers = route.authorized(headers)
         async with self._http.request(
             "GET", route, url, headers=headers, seconds=self._seconds
         ) as answer:

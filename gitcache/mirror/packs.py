@@ -72,9 +72,6 @@ class PackClient:
         Raises PackUnavailable beyond `limit` bytes or if the server refuses. Calls `on_response`
         at the beginning of the response.
         """
-        headers = dict(POST_HEADERS)
-        if route.authorization:
-            headers["Authorization"] = route.authorization
         url = URL(f"{route.remote.text}/git-upload-pack")
         answer, size = FetchResponse(), 0
         try:
@@ -82,7 +79,7 @@ class PackClient:
                 "POST",
                 route,
                 url,
-                headers=headers,
+                headers=route.authorized(POST_HEADERS),
                 body=request.body(capabilities),
                 seconds=seconds,
             ) as response:

@@ -43,12 +43,8 @@ class QuickFetch:
         """Fetches and pins the wanted commits; returns False if this method does not work."""
         if not parse_remote(spec.url).is_http:
             return False
-
-        async def work(route: ServerRoute) -> bool:
-            return await self._fetch(route, clone, wants)
-
         try:
-            return await self._routes.use(spec, work)
+            return await self._routes.use(spec, lambda route: self._fetch(route, clone, wants))
         except CredentialsRefused:
             raise
         except (PackUnavailable, GitError, Unavailable) as error:

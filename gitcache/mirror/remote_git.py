@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from core.errors import AccessDenied
 from core.spec.source import RepositorySpec
@@ -65,6 +66,19 @@ class RemoteGit:
                     )
 
         return await self._routes.use_with_addresses(spec, work)
+
+    async def fetch(
+        self,
+        spec: RepositorySpec,
+        clone: Path,
+        refspecs: Sequence[str],
+        *options: str,
+        seconds: float,
+    ) -> None:
+        """Fetches refspecs into a clone, with these options of `git fetch`. Raises as `run`."""
+        fixed = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        command = [f"--git-dir={clone}", "fetch", *fixed, *options, "--"]
+        await self.run(spec, lambda url: [*command, url, *refspecs], seconds=seconds)
 
     async def _run_on_route(
         self, route: ServerRoute, arguments: list[str], env: Mapping[str, str], seconds: float

@@ -1,7 +1,7 @@
 """Reads Helm charts before a render: dependencies, indexes and archives."""
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from core.errors import Invalid
 from gitcache.domain import paths
@@ -22,18 +22,11 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
 
     Versions in the chart's lock file win. Raises Invalid for a malformed chart.
     """
-    chart = _read_document(files, paths.child(folder, CHART))
-    declared = _dependencies_of(chart) or _dependencies_of(
-        _read_document(files, paths.child(folder, _REQUIREMENTS), required=False)
-    )
-    if len(declared) > _MAX_DEPENDENCIES:
-        raise Invalid(f"the chart has more than {_MAX_DEPENDENCIES} dependencies")
+    declared = [_dependency(entry) for entry in dependency_entries(folder, files)]
     locked = {
         dependency["name"]: dependency["version"]
         for name in _LOCKS
-        for dependency in _dependencies_of(
-            _read_document(files, paths.child(folder, name), required=False)
-        )
+        for dependency in map(_dependency, _named_entries(folder, name, files))
     }
     vendored = _vendored_charts(folder, files)
     return [
@@ -44,26 +37,20 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
 
 
 def dependency_entries(folder: str, files: Mapping[str, bytes]) -> list[dict[str, object]]:
-    """Returns the dependency entries of a chart, without those that have no name."""
-    for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
-        entries = _read_document(files, paths.child(folder, file), required=needed).get(
-            "dependencies"
+    """Returns the dependency entries of a chart that have a name. Raises Invalid for too many."""
+    if paths.child(folder, CHART) not in files:
+        raise Invalid(
+            f"{paths.child(folder, CHART)}: not found, so this folder is not a Helm chart"
         )
-        if isinstance(entries, list) and entries:
-            mappings = (
-                dependency
-                for dependency in entries[:_MAX_DEPENDENCIES]
-                if isinstance(dependency, dict)
-            )
-            return [
-                dependency for dependency in mappings if isinstance(dependency.get("name"), str)
-            ]
-    return []
+    entries = _named_entries(folder, CHART, files) or _named_entries(folder, _REQUIREMENTS, files)
+    if len(entries) > _MAX_DEPENDENCIES:
+        raise Invalid(f"the chart has more than {_MAX_DEPENDENCIES} dependencies")
+    return entries
 
 
 def own_values(folder: str, files: Mapping[str, bytes]) -> dict[str, object]:
     """Reads a chart's own values."""
-    return _read_document(files, paths.child(folder, _VALUES), required=False)
+    return _read_document(files, paths.child(folder, _VALUES))
 
 
 def merge_values(base: Mapping[str, object], override: Mapping[str, object]) -> dict[str, object]:
@@ -137,32 +124,26 @@ def _vendored_charts(folder: str, files: Mapping[str, bytes]) -> set[str]:
     return names
 
 
-def _read_document(
-    files: Mapping[str, bytes], path: str, *, required: bool = True
-) -> dict[str, object]:
-    if path not in files:
-        if required:
-            raise Invalid(f"{path}: not found, so this folder is not a Helm chart")
-        return {}
-    try:
-        documents = list(kubeyaml.load_all(files[path].decode("utf-8-sig"), 2))
-    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path}, {error}") from error
-    value = documents[0][1] if documents else {}
+def _read_document(files: Mapping[str, bytes], path: str) -> dict[str, object]:
+    """Reads a file with one map; empty without the file."""
+    documents = kubeyaml.load_file(path, files[path], 2) if path in files else []
+    value = documents[0] if documents else {}
     if not isinstance(value, dict):
         raise Invalid(f"{path}, line 1: expected a map")
     return value
 
 
-def _dependencies_of(value: Mapping[str, object]) -> list[dict[str, str]]:
-    entries = value.get("dependencies")
-    return list(_named_dependencies(entries)) if isinstance(entries, list) else []
+def _named_entries(folder: str, file: str, files: Mapping[str, bytes]) -> list[dict[str, object]]:
+    entries = _read_document(files, paths.child(folder, file)).get("dependencies")
+    return [
+        entry
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str)
+    ]
 
 
-def _named_dependencies(entries: list[object]) -> Iterator[dict[str, str]]:
-    for dependency in entries:
-        if isinstance(dependency, dict) and isinstance(dependency.get("name"), str):
-            yield {key: str(dependency.get(key) or "") for key in ("name", "version", "repository")}
+def _dependency(entry: Mapping[str, object]) -> dict[str, str]:
+    return {key: str(entry.get(key) or "") for key in ("name", "version", "repository")}
 
 
 def _version(entry: object) -> dict[str, str] | None:

@@ -185,12 +185,7 @@ def _merged_values(job: WorkerJob, helm: HelmRelease, files: Files) -> dict[str,
 
 def parse_values(path: str, data: bytes) -> JsonObject:
     """Parses a values file. Raises Invalid, naming the file."""
-    if len(data) > manifests.MAX_FILE_BYTES:
-        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {manifests.MAX_FILE_BYTES:,}")
-    try:
-        documents = [value for _, value in kubeyaml.load_all(data.decode("utf-8-sig"), 2)]
-    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path}, {error}") from error
+    documents = kubeyaml.load_file(path, data, 2)
     if len(documents) > 1 or not all(isinstance(document, dict) for document in documents):
         raise Invalid(f"{path}, line 1: values must be a single map")
     return documents[0] if documents else {}

@@ -22,8 +22,10 @@ from yaml.events import (
 )
 from yaml.nodes import ScalarNode
 
+from core.errors import Invalid
 from core.json_object import JsonObject, JsonValue
 
+MAX_FILE_BYTES = 16 << 20
 MAX_VALUES = 500_000
 MAX_DEPTH = 200
 
@@ -72,6 +74,25 @@ _RESOLVERS = (
 )
 for _name, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_CORE + _name, re.compile(rf"^(?:{_pattern})$"), list(_first))
+
+
+def read_text(path: str, data: bytes) -> str:
+    """Decodes a file. Raises Invalid for a large file and for other text than UTF-8."""
+    if len(data) > MAX_FILE_BYTES:
+        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Invalid(f"{path}, line {line}: not UTF-8 text") from error
+
+
+def load_file(path: str, data: bytes, max_documents: int) -> list[JsonValue]:
+    """Parses the documents of a file. Raises Invalid, naming file and line."""
+    try:
+        return [value for _, value in load_all(read_text(path, data), max_documents)]
+    except YamlError as error:
+        raise Invalid(f"{path}, {error}") from error
 
 
 def load_all(text: str, max_documents: int) -> Iterator[tuple[int, JsonValue]]:

@@ -191,13 +191,9 @@ def _namespaces(root: str, folders: Mapping[str, JsonMapping]) -> Iterator[tuple
 def _kustomizations(folder: str, files: Files) -> Iterator[tuple[str, JsonObject]]:
     """Yields the kustomizations at and below a folder. Raises Invalid for a malformed one."""
     for path, data in sorted(files.items()):
-        if posixpath.basename(path) not in NAMES or not _is_below(path, folder):
+        if posixpath.basename(path) not in NAMES or not paths.is_below(path, folder):
             continue
-        try:
-            documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 10))
-        except (kubeyaml.YamlError, UnicodeDecodeError) as error:
-            raise Invalid(f"{path}, {error}") from error
-        for _, value in documents:
+        for value in kubeyaml.load_file(path, data, 10):
             if not isinstance(value, dict):
                 raise Invalid(f"{path}: not a kustomization")
             yield path, value
@@ -215,10 +211,6 @@ def referenced_paths(folder: str, files: Files) -> list[str]:
             joined = posixpath.join(posixpath.dirname(path), reference)
             references.add(posixpath.normpath(joined))
     return sorted(references)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return not folder or path.startswith(f"{folder}/")
 
 
 def _checked_paths(path: str, kustomization: JsonMapping) -> Iterator[str]:

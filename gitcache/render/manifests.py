@@ -17,7 +17,6 @@ from core.spec.renderers import RenderOptions
 from gitcache.render import kubeyaml
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
-MAX_FILE_BYTES = 16 << 20
 HOOK_ANNOTATIONS = frozenset({"towline.dev/hook", "argocd.argoproj.io/hook", "helm.sh/hook"})
 EVERYTHING = RenderOptions()
 _KUSTOMIZATION = "kustomize.config.k8s.io/"
@@ -35,19 +34,9 @@ class LocatedObject:
 
 def parse(path: str, data: bytes) -> Iterator[LocatedObject]:
     """Parses the objects of one file. Raises Invalid, naming file and line."""
-    for line, value in _documents(path, _decode_text(path, data)):
+    for line, value in _documents(path, kubeyaml.read_text(path, data)):
         location = f"{path}, line {line}"
         yield from flatten(value, location)
-
-
-def _decode_text(path: str, data: bytes) -> str:
-    if len(data) > MAX_FILE_BYTES:
-        raise Invalid(f"{path}: {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Invalid(f"{path}, line {line}: not UTF-8 text") from error
 
 
 class NoObjects(Invalid):
@@ -212,7 +201,7 @@ def read_manifests(
 
 def _objects_of_file(path: str, data: bytes) -> Iterator[LocatedObject]:
     try:
-        documents = list(_documents(path, _decode_text(path, data)))
+        documents = list(_documents(path, kubeyaml.read_text(path, data)))
     except Invalid as error:
         raise Invalid(
             f"{error.message}; if the file is not a manifest, add it to `rendering.exclude`"

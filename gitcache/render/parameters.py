@@ -1,9 +1,10 @@
 """Parameters that record which of them a render reads, and so depends on."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.json_object import JsonMapping, JsonObject, JsonValue
+from gitcache.domain.parameters import union
 
 Path = tuple[str, ...]
 
@@ -16,13 +17,9 @@ class ParameterRecorder:
         self.root = RecordedMapping(parameters, (), self._reads)
 
     @property
-    def reads(self) -> list[Path]:
+    def reads(self) -> list[list[str]]:
         """The read paths, sorted, without paths below other paths."""
-        topmost: list[Path] = []
-        for path in sorted(self._reads):
-            if not topmost or path[: len(topmost[-1])] != topmost[-1]:
-                topmost.append(path)
-        return topmost
+        return union([self._reads])
 
     def value(self, *path: str) -> JsonValue:
         """Reads one value; None if it is missing."""
@@ -127,8 +124,3 @@ def copy_plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [copy_plain(inner) for inner in value]
     return value
-
-
-def reads_as_lists(reads: Iterable[Path]) -> list[list[str]]:
-    """Converts read paths to JSON lists."""
-    return [list(path) for path in reads]

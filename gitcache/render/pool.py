@@ -188,14 +188,7 @@ class WorkerPool:
                 os.chown(scratch, _NOBODY, _NOBODY)
         except OSError as error:
             raise Unavailable("cannot write to the git cache's disk") from error
-        settings = {
-            "memory": self._limits.memory,
-            "toolMemory": self._limits.tool_memory,
-            "fileBytes": self._limits.file_bytes,
-            "seconds": self._limits.seconds,
-            "scratch": str(scratch),
-            "uid": _NOBODY,
-        }
+        settings = {**asdict(self._limits), "scratch": str(scratch), "uid": _NOBODY}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",

@@ -6,7 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from core.errors import Invalid
-from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
+from gitcache.render.kubeyaml import MAX_FILE_BYTES
+from gitcache.render.manifests import MANIFEST_SUFFIXES
 from gitcache.render.parameters import top_level_values
 
 if TYPE_CHECKING:

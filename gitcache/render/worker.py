@@ -19,7 +19,7 @@ from core.spec.bundle import make_bundle
 from core.spec.renderers import MAX_RENDERED_FILES, RenderOptions
 from gitcache.domain.artifacts import CommitText, LayerForm
 from gitcache.render import charts, framing, manifests, sandbox, templates
-from gitcache.render.parameters import ParameterRecorder, reads_as_lists
+from gitcache.render.parameters import ParameterRecorder
 from gitcache.render.renderer import Files, Renderer, WorkerJob
 from gitcache.render.renderers import renderer_named
 from gitcache.render.unpack.commit import build_commit
@@ -37,7 +37,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     isolated = sandbox.leave_network()
-    sandbox.limit_resources(settings["memory"], settings["toolMemory"], settings["fileBytes"])
+    sandbox.limit_resources(settings["memory"], settings["tool_memory"], settings["file_bytes"])
     own_user = sandbox.switch_user(settings["uid"])
     filtered = sandbox.filter_system_calls()
     isolation = {"isolated": isolated, "ownUser": own_user, "filtered": filtered}
@@ -65,7 +65,7 @@ def _run_job(message: framing.WorkerMessage, settings: Mapping[str, object]) -> 
         fields, blobs = _failure(Code.UNAVAILABLE, reason), {}
     except Exception as error:
         fields, blobs = _failure(Code.INVALID, f"rendering failed ({type(error).__name__})"), {}
-    return framing.encode({**fields, "reads": reads_as_lists(recorder.reads)}, blobs)
+    return framing.encode({**fields, "reads": recorder.reads}, blobs)
 
 
 def _failure(code: Code, message: str) -> JsonObject:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -17,11 +16,11 @@ import structlog
 from core.errors import Unavailable
 from core.runtime.batcher import Batcher
 from core.spec.bundle import digest_of
+from core.spec.images import is_digest
 from gitcache.domain.message_auth import MessageAuthenticator
 
 log = structlog.get_logger(__name__)
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _AT_ONCE = 64
 
@@ -65,7 +64,7 @@ class FileContent:
 
     async def get(self, digest: str) -> bytes | None:
         """Implements `ContentStore.get`."""
-        if not _DIGEST.fullmatch(digest):
+        if not is_digest(digest):
             return None
         if (data := self._recent.get(digest)) is not None:
             self._recent.move_to_end(digest)

@@ -1,13 +1,11 @@
 """Bundles in an object store (S3, Google Cloud Storage, Azure, a folder), through obstore."""
 
 import importlib
-import re
 from typing import Any
 
 from core.errors import Invalid, Unavailable
 from core.spec.bundle import digest_of
-
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+from core.spec.images import is_digest
 
 
 def open_objects(url: str) -> "ObjectContent":
@@ -40,7 +38,7 @@ class ObjectContent:
 
     async def get(self, digest: str) -> bytes | None:
         """Implements `ContentStore.get`. Raises Unavailable if the store cannot be reached."""
-        if not _DIGEST.fullmatch(digest):
+        if not is_digest(digest):
             return None
         try:
             result = await self._store.get_async(_object_path(digest))

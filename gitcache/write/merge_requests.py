@@ -72,31 +72,25 @@ class MergeRequestService:
 
         Raises Invalid for more than 2,000 or an unknown host, NotFound, Unavailable.
         """
-
-        async def work(route: ServerRoute) -> list[OpenMergeRequest]:
-            return await _Host(self._http, route, provider).all_open()
-
-        return await self._routes.use(spec, work)
+        return await self._routes.use(
+            spec, lambda route: _Host(self._http, route, provider).all_open()
+        )
 
     async def request(
         self, spec: RepositorySpec, provider: Provider | None, number: int
     ) -> MergeRequest:
         """Returns the state of a request. Raises NotFound, Unavailable."""
-
-        async def work(route: ServerRoute) -> MergeRequest:
-            return await _Host(self._http, route, provider).get(number)
-
-        return await self._routes.use(spec, work)
+        return await self._routes.use(
+            spec, lambda route: _Host(self._http, route, provider).get(number)
+        )
 
     async def close_request(
         self, spec: RepositorySpec, provider: Provider | None, number: int
     ) -> MergeRequest:
         """Closes a request without a merge; keeps its branch. NotFound, Invalid, Unavailable."""
-
-        async def work(route: ServerRoute) -> MergeRequest:
-            return await _Host(self._http, route, provider).close(number)
-
-        return await self._routes.use(spec, work)
+        return await self._routes.use(
+            spec, lambda route: _Host(self._http, route, provider).close(number)
+        )
 
 
 class _Host:
@@ -164,19 +158,13 @@ class _Host:
 
     async def close(self, number: int) -> MergeRequest:
         """Closes a request if it is open, and returns it."""
-        method, change = (
-            ("PUT", {"state_event": "close"})
-            if self._is_gitlab
-            else (
-                "PATCH",
-                {"state": "closed"},
-            )
-        )
         request = await self.get(number)
         if request.state is not MergeRequestState.OPEN:
             return request
         url = URL(f"{self._requests}/{number}", encoded=True)
-        return _parse_request(await self._request(method, url, change))
+        if self._is_gitlab:
+            return _parse_request(await self._request("PUT", url, {"state_event": "close"}))
+        return _parse_request(await self._request("PATCH", url, {"state": "closed"}))
 
     async def _request(
         self,

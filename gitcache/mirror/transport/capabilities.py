@@ -43,9 +43,7 @@ class KnownCapabilities:
         if (found := self.cached(route)) is not None:
             return found
         url = URL(f"{route.remote.text}/info/refs?service=git-upload-pack")
-        headers = dict(VERSION2)
-        if route.authorization:
-            headers["Authorization"] = route.authorization
+        headers = route.authorized(VERSION2)
         async with self._http.request("GET", route, url, headers=headers) as answer:
             self._http.check_status(answer)
             data = (

@@ -93,18 +93,12 @@ class HttpRefLister:
         previous = self._requests.get(spec.id)
         if previous is not None and previous.route is route and previous.prefixes == prefixes:
             return previous
-        cached = self._capabilities.cached(route)
-        object_format = (
-            f"object-format={cached.object_format}" if cached and cached.version2 else None
-        )
-        body = pktline.encode_command(
-            "ls-refs",
-            ["agent=git/towline", *([object_format] if object_format else [])],
-            ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)],
-        )
-        headers = dict(POST_HEADERS)
-        if route.authorization:
-            headers["Authorization"] = route.authorization
+        capability_lines = ["agent=git/towline"]
+        if (cached := self._capabilities.cached(route)) is not None and cached.version2:
+            capability_lines.append(f"object-format={cached.object_format}")
+        arguments = ["peel", *(f"ref-prefix {prefix}" for prefix in prefixes)]
+        body = pktline.encode_command("ls-refs", capability_lines, arguments)
+        headers = route.authorized(POST_HEADERS)
         url = URL(f"{route.remote.text}/git-upload-pack")
         request = self._requests[spec.id] = _RefsRequest(route, prefixes, url, headers, body)
         return request

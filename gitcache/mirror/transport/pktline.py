@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from gitcache.domain.refs import is_sha
+
 FLUSH = b"0000"
 DELIMITER = b"0001"
 MAX_PAYLOAD = 65_516
@@ -69,6 +71,6 @@ def parse_refs(data: bytes) -> dict[str, str]:
 
 
 def _object_id(text: str) -> str:
-    if len(text) not in {40, 64} or not set(text) <= set("0123456789abcdef"):
+    if not is_sha(text):
         raise Malformed("a ref has no object id")
     return text

@@ -1,6 +1,6 @@
 """The route to a repository's server: URL, current credentials, TLS, proxy, addresses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -39,6 +39,10 @@ class ServerRoute:
         """Value of the Authorization header (RFC 7617) for http and https."""
         account = account_of(self.credentials)
         return basic_authorization(account.username, account.password) if account else None
+
+    def authorized(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Returns the headers of a request with its authorization, if there is one."""
+        return {**headers, **({"Authorization": self.authorization} if self.authorization else {})}
 
     @cached_property
     def secrets(self) -> list[str]:
