@@ -232,6 +232,38 @@ async def test_health_pages_tell_what_the_kubelet_and_prometheus_ask() -> None:
     await pages.stop()
 
 
+async def exchange(port: int, request: bytes) -> bytes:
+    """Sends bytes to the health pages and returns all that they send until the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_health_pages_serve_nothing_else() -> None:
+    """Another path or method, half a request and a head without end are no way in."""
+    pages = StatusServer("127.0.0.1:0", lambda: Vitals(True, True, 0, 0, 0))
+    await pages.start()
+    head = b" HTTP/1.1\r\nHost: agent\r\n\r\n"
+    for line in (b"GET /", b"GET /healthz/", b"POST /healthz", b"\xff", b""):
+        assert (await exchange(pages.port, line + head)).startswith(b"HTTP/1.1 404 ")
+    assert await exchange(pages.port, b"GET /healthz HTTP/1.1\r\nA: " + bytes(20_000) + head) == b""
+    assert (await exchange(pages.port, b"GET /healthz" + head)).endswith(b"\r\n\r\nok\n")
+    await pages.stop()
+
+
+async def test_a_port_in_use_is_named() -> None:
+    pages = StatusServer("127.0.0.1:0", lambda: Vitals(True, True, 0, 0, 0))
+    await pages.start()
+    second = StatusServer(f"127.0.0.1:{pages.port}", lambda: Vitals(True, True, 0, 0, 0))
+    with pytest.raises(Unavailable, match=f"cannot listen on 127.0.0.1:{pages.port}: .*in use"):
+        await second.start()
+    await second.stop()
+    await pages.stop()
+
+
 def test_an_odd_address_is_refused() -> None:
     for listen in ("8080", ":8080", "host:port", "host:70000"):
         with pytest.raises(Invalid, match="address to listen on"):
