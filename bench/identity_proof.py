@@ -16,7 +16,8 @@ from core.json_object import JsonObject
 from core.mux.codec import Open, add_proof
 from core.runtime.clock import SystemClock
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
-from syncagent.tunnel.proof import IdentityProofs, PinnedKeys, ProofRules, RequestIdentity
+from syncagent.tunnel.id_token_proofs import IdentityProofs, PinnedKeys, ProofRules
+from syncagent.tunnel.proof import RequestIdentity
 
 ISSUER = "https://id.example.org"
 REQUESTS, RUNS, FIRST_TOKENS = 20_000, 7, 300

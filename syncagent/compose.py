@@ -10,15 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import orjson
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid, TowlineError, Unavailable
-from core.id_tokens import parse_keys
 from core.identity import new_id
 from core.links.websocket import WebSocketForwarder
-from core.outbound.issuers import IssuerHttpClient, IssuerMetadata, check_url
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
@@ -83,10 +80,10 @@ from syncagent.settings import (
     FreezeSettings,
     HealthSettings,
     HubSettings,
-    IdentitySettings,
     KubernetesSettings,
     Settings,
     UpgradeSettings,
+    split_list,
 )
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -102,7 +99,7 @@ from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
-from syncagent.tunnel.proof import IdentityProofs, PinnedKeys, ProofRules
+from syncagent.tunnel.proof import ProofVerifier
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.credentials import TokenRenewal
 from syncagent.upkeep.doctor import ControlPlaneAccess, DoctorResult, check_signing_key
@@ -159,7 +156,6 @@ class Agent:
     local: LocalServices | None = None
     status_pages: StatusServer | None = None
     forwarder: WebSocketForwarder | None = None
-    issuer: IssuerHttpClient | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
@@ -190,8 +186,6 @@ class Agent:
             await self.orders.stop()
             await self.jobs.stop()
             await self.engine.stop()
-            if self.issuer is not None:
-                await self.issuer.close()
             await self.client.close()
             self.database.close()
 
@@ -211,16 +205,20 @@ def build(
     clock: Clock | None = None,
     repositories: FollowedRepositories | None = None,
     renders: OrderedRenders | None = None,
+    proofs: ProofVerifier | None = None,
 ) -> Agent:
     """Builds an agent from its settings.
     Call it in the event loop in which the agent runs. `repositories` renders services that this
     cluster defines in git; without it, such services are refused. `renders` executes render orders
-    of the control plane; without it, orders are refused. Invalid: no access to the cluster.
-    Unavailable: the state directory cannot be used.
+    of the control plane; without it, orders are refused. `proofs` verifies the identity of users;
+    without it, the agent accepts the identities that the control plane sends. Invalid: no access to
+    the cluster. Unavailable: the state directory cannot be used.
     """
+    if settings.identity.issuer and proofs is None:
+        raise Invalid("identity.issuer needs the verification of its tokens")
     database = Database(settings.state.directory / "agent.db")
     try:
-        return _build(settings, database, clock or SystemClock(), repositories, renders)
+        return _build(settings, database, clock or SystemClock(), repositories, renders, proofs)
     except BaseException:
         database.close()
         raise
@@ -232,6 +230,7 @@ def _build(
     clock: Clock,
     repositories: FollowedRepositories | None,
     renders: OrderedRenders | None,
+    proofs: ProofVerifier | None,
 ) -> Agent:
     folder, policy = settings.state.directory, _local_policy(settings.autonomy)
     outbox = SqliteOutbox(database, clock)
@@ -261,7 +260,6 @@ def _build(
     admission = DesiredStateAdmission(engine, inputs, reports, refresh, report_all)
     renewal = TokenRenewal(access.kubeconfig_token, client, clock)
     facts = ClusterFactsCache(KubeFacts(client, lambda: renewal.end).collect, clock)
-    issuer, proofs = _identity(settings.identity, clock)
     tunnel = _tunnel(access, client, endpoint, instance_id, settings, clock, proofs, freeze)
     freezing = _freezing(settings.freeze, freeze, client, tunnel, engine)
     upgrader = Upgrader(_agent_deployment(settings.upgrade), cluster, jobs, reports, clock)
@@ -299,7 +297,6 @@ def _build(
         local,
         _build_status_server(settings.health, engine, link, outbox, jobs, database),
         forwarder,
-        issuer,
     )
 
 
@@ -509,12 +506,12 @@ def _agent_deployment(settings: UpgradeSettings) -> AgentDeployment | None:
     if not settings.deployment or not settings.namespace:
         return None
     return AgentDeployment(
-        settings.namespace, settings.deployment, frozenset(_split_list(settings.images))
+        settings.namespace, settings.deployment, frozenset(split_list(settings.images))
     )
 
 
 def _local_policy(settings: AutonomySettings) -> LocalPolicy:
-    return LocalPolicy.of(_split_list(settings.kinds), _split_list(settings.namespaces))
+    return LocalPolicy.of(split_list(settings.kinds), split_list(settings.namespaces))
 
 
 def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePolicy:
@@ -529,18 +526,14 @@ def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePo
             "sources of autonomy.tenants need autonomy.trusted_keys, because only signatures prove "
             "a source"
         )
-    listed = SourcePolicy.of(_split_list(settings.sources), _split_list(settings.values))
+    listed = SourcePolicy.of(split_list(settings.sources), split_list(settings.values))
     return replace(listed, tenants=tenants)
 
 
 def allowed_metrics(settings: AutonomySettings) -> frozenset[str] | None:
     """The addresses that verifications may query; None: all."""
-    listed = frozenset(_split_list(settings.metrics))
+    listed = frozenset(split_list(settings.metrics))
     return None if "*" in listed else listed
-
-
-def _split_list(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _read_trusted_keys(settings: AutonomySettings) -> TrustedKeys:
@@ -636,7 +629,7 @@ def _tunnel(
     instance_id: str,
     settings: Settings,
     clock: Clock,
-    proofs: IdentityProofs | None,
+    proofs: ProofVerifier | None,
     freeze: FreezeSwitch,
 ) -> TunnelKeeper:
     kubernetes = settings.kubernetes
@@ -683,51 +676,6 @@ def _freezing(
     place = settings.configmap
     configmap = KubeFreezeConfigMap(client, place) if place else None
     return Freezing(switch, client, tunnel, engine, settings.file, configmap)
-
-
-def _identity(
-    settings: IdentitySettings, clock: Clock
-) -> tuple[IssuerHttpClient | None, IdentityProofs | None]:
-    """Builds the verification of proofs, and the client that fetches the issuer's keys."""
-    fetches = bool(settings.issuer) and settings.keys is None
-    issuer = IssuerHttpClient(settings.ca_file) if fetches else None
-    return issuer, identity_proofs(settings, issuer, clock)
-
-
-def identity_proofs(
-    settings: IdentitySettings, issuer: IssuerHttpClient | None, clock: Clock
-) -> IdentityProofs | None:
-    """Builds the verification of users' ID tokens; None without an issuer. Invalid: a setting is
-    wrong, or the file of keys has none.
-    """
-    if not settings.issuer:
-        return None
-    check_url(settings.issuer)
-    rules = ProofRules(
-        settings.issuer,
-        tuple(_split_list(settings.audience)),
-        settings.username_claim,
-        settings.username_prefix,
-        settings.groups_claim,
-        settings.groups_prefix,
-        tuple(_split_list(settings.groups)),
-        settings.max_age_minutes * 60,
-    )
-    if issuer is not None:
-        return IdentityProofs(rules, IssuerMetadata(settings.issuer, issuer, clock), clock)
-    return IdentityProofs(rules, _pinned_keys(settings), clock)
-
-
-def _pinned_keys(settings: IdentitySettings) -> PinnedKeys:
-    path = settings.keys or Path()
-    try:
-        document = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise Invalid(f"{path} is not a readable JSON Web Key Set: {error}") from None
-    keys = parse_keys(document) if isinstance(document, dict) else []
-    if not keys:
-        raise Invalid(f"{path} contains no usable public key")
-    return PinnedKeys(settings.issuer, keys)
 
 
 def _websocket_forwarder(hub: HubSettings, clock: Clock) -> WebSocketForwarder | None:

@@ -255,6 +255,11 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
 _TOKEN_FILES = frozenset({("hub", "token_file"), ("hub", "bootstrap_token_file")})
 
 
+def split_list(text: str) -> list[str]:
+    """Splits the value of a comma-separated setting."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
 def _value(variable: str, group: str, name: str, text: str) -> tuple[str, object]:
     if (group, name) in _TOKEN_FILES:
         return name.removesuffix("_file"), _token(Path(text))

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 
 from core.runtime.clock import Clock, SystemClock
@@ -58,15 +59,22 @@ async def joined_settings(settings: Settings, clock: Clock, stop: asyncio.Event)
 
 async def _run(settings: Settings, clock: Clock, stop: asyncio.Event) -> None:
     defines = settings.autonomy.defines
-    # Most agents need no Git: modules that are not imported take no memory.
+    # Most agents need no Git and no issuer: modules that are not imported take no memory.
     repositories = load("towline.agent_repositories").build(settings, clock) if defines else None
     renders = load("towline.agent_renders").build(settings, clock) if settings.git.renders else None
-    agent = compose.build(settings, clock, repositories, renders)
-    # Imported modules stay for ever: the garbage collector need not scan them again.
-    gc.freeze()
-    # A large sync creates many live objects: collect less often, as few of them are garbage.
-    gc.set_threshold(*_COLLECT_AFTER)
-    await agent.run(stop)
+    identity = settings.identity
+    opened = (
+        load("towline.agent_identity").open_proofs(identity, clock)
+        if identity.issuer
+        else nullcontext()
+    )
+    async with opened as proofs:
+        agent = compose.build(settings, clock, repositories, renders, proofs)
+        # Imported modules stay for ever: the garbage collector need not scan them again.
+        gc.freeze()
+        # A large sync creates many live objects: collect less often, as few of them are garbage.
+        gc.set_threshold(*_COLLECT_AFTER)
+        await agent.run(stop)
 
 
 async def diagnose(environ: Mapping[str, str], show: Show) -> bool:

@@ -33,7 +33,7 @@ from core.runtime.tasks import Tasks
 from syncagent.tunnel.data_link import ControlPlaneHost, DataLink, native_upstream
 from syncagent.tunnel.egress import EgressPolicy, EgressStream
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
-from syncagent.tunnel.proof import ADMITTED, IdentityProofs, RequestIdentity
+from syncagent.tunnel.proof import ADMITTED, ProofVerifier, RequestIdentity
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
 from syncagent.tunnel.upstream_request import UpstreamRequest
 
@@ -69,7 +69,7 @@ class TunnelClient:
         *,
         instance: bytes | None = None,
         egress: EgressPolicy = NO_EGRESS,
-        proofs: IdentityProofs | None = None,
+        proofs: ProofVerifier | None = None,
         frozen: Callable[[], str] = str,
         control_plane: ControlPlaneHost | None = None,
     ) -> None:

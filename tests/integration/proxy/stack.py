@@ -29,7 +29,7 @@ from proxy.settings import DataPlane, ProxySettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.guard import ImpersonationPolicy
-from syncagent.tunnel.proof import IdentityProofs
+from syncagent.tunnel.id_token_proofs import IdentityProofs
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.kube_proxy import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority

@@ -11,7 +11,8 @@ from core.mux.codec import FLAG_NOBODY, Open, add_proof
 from core.outbound.issuers import IssuerHttpClient, IssuerMetadata
 from core.runtime.clock import SystemClock
 from proxy.domain.access import Impersonation, identity_block
-from syncagent.tunnel.proof import UNPROVEN, IdentityProofs, ProofRules
+from syncagent.tunnel.id_token_proofs import IdentityProofs, ProofRules
+from syncagent.tunnel.proof import UNPROVEN
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.clock import FakeClock
 from tests.fakes.issuer import FakeIssuer

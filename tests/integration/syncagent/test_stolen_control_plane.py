@@ -36,6 +36,7 @@ from tests.fakes.tunnel import RecordingOwner
 from tests.integration.syncagent.proxies import AGENT_TOKEN, ProxyHub, proxy_hub
 from tests.integration.syncagent.test_freeze import SECONDS, FreezeKey
 from tests.integration.syncagent.test_tunnel import until_connected
+from towline.agent_identity import open_proofs
 from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
 
@@ -129,8 +130,9 @@ async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
 async def running(settings: Settings) -> AsyncGenerator[None]:
     """The whole agent."""
     stop = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(build(settings).run(stop))
+    clock = SystemClock()
+    async with open_proofs(settings.identity, clock) as proofs, asyncio.TaskGroup() as tasks:
+        tasks.create_task(build(settings, clock, proofs=proofs).run(stop))
         try:
             yield
         finally:

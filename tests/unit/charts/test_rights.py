@@ -11,10 +11,10 @@ from core.spec.fences import ServiceFence
 from core.spec.statements.attestation import read_public_keys
 from core.spec.statements.freeze import FreezeKeys
 from syncagent.autonomy.tenants import parse_tenants
-from syncagent.compose import identity_proofs
 from syncagent.settings import from_environment
 from syncagent.tunnel.proof import UNPROVEN
 from tests.unit.charts.rendering import Json, of_kind, pod_of, render, values_of
+from towline.agent_identity import open_proofs
 
 AGENT = "towline-agent"
 
@@ -162,7 +162,7 @@ def test_proofs_add_the_group_of_unproven_users_and_its_role() -> None:
     assert UNPROVEN not in str(without)
 
 
-def test_the_agent_reads_the_settings_of_proofs_from_the_chart(tmp_path: Path) -> None:
+async def test_the_agent_reads_the_settings_of_proofs_from_the_chart(tmp_path: Path) -> None:
     objects = render(AGENT, values_of(AGENT, "proof"))
     variables = {
         one["name"]: one["value"]
@@ -179,7 +179,8 @@ def test_the_agent_reads_the_settings_of_proofs_from_the_chart(tmp_path: Path) -
     assert (settings.issuer, settings.audience) == ("https://id.example.org", "eu-1")
     assert (settings.groups, settings.max_age_minutes) == ("oidc:platform,oidc:shop", 30)
     assert settings.ca_file is not None and settings.ca_file.name in pinned
-    assert identity_proofs(settings, None, SystemClock()) is not None
+    async with open_proofs(settings, SystemClock()) as proofs:
+        assert proofs.cached_block(b"") is None
 
 
 def test_the_agent_reads_freeze_statements_whatever_else_it_may_read() -> None:

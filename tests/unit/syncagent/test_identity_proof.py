@@ -17,13 +17,8 @@ from core.errors import Invalid, Unauthenticated
 from core.id_tokens import parse_keys
 from core.mux.codec import MAX_PROOF, Open, add_proof, split_proof
 from syncagent.tunnel.guard import ForwardingRefused, Guard, ImpersonationPolicy
-from syncagent.tunnel.proof import (
-    IdentityProofs,
-    PinnedKeys,
-    ProofRules,
-    RequestIdentity,
-    names_secrets,
-)
+from syncagent.tunnel.id_token_proofs import IdentityProofs, PinnedKeys, ProofRules
+from syncagent.tunnel.proof import RequestIdentity, names_secrets
 from tests.fakes.clock import FakeClock
 from tests.fakes.issuer import FakeIssuer
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Invalid
+from syncagent.compose import build
 from syncagent.link.channel import Endpoint, parse_address
 from syncagent.settings import from_environment
 
@@ -24,6 +25,13 @@ def test_groups_and_types() -> None:
     assert settings.kubernetes.concurrency == 4
     assert settings.state.directory == Path("/var/x")
     assert "twa_x" not in repr(settings)
+
+
+def test_an_issuer_without_verification_starts_no_agent() -> None:
+    """The agent would otherwise accept every identity that the control plane sends."""
+    settings = from_environment(HUB | {"TOWLINE_AGENT_IDENTITY_ISSUER": "https://id.example.org"})
+    with pytest.raises(Invalid, match="identity.issuer"):
+        build(settings)
 
 
 def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
