@@ -29,7 +29,7 @@ from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.ownership import manifest_of
 from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
-from towline.cli.operator.agent import FEW_ARENAS
+from towline.cli.operator.agent import ALLOCATOR
 from towline.demo.clusters import binaries
 from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
@@ -52,26 +52,21 @@ _NOWHERE = asyncio.subprocess.DEVNULL
 
 def main() -> None:
     """Runs the measurements, prints and saves them."""
+    names = sys.argv[1:] or list(SCENES)
+    if unknown := sorted(set(names) - SCENES.keys()):
+        sys.exit(f"unknown scenes: {', '.join(unknown)}; known: {', '.join(SCENES)}")
     with LocalCluster("bench", binaries.ensure()) as cluster:
-        asyncio.run(_measure(cluster))
+        asyncio.run(_measure(cluster, names))
 
 
-async def _measure(cluster: LocalCluster) -> None:
+async def _measure(cluster: LocalCluster, names: list[str]) -> None:
     report = BenchReport("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        scenes = {
-            "resync": _measure_resyncs,
-            "large": _measure_large_service,
-            "many": _measure_many_services,
-            "huge": _measure_huge_service,
-            "check": _measure_full_check,
-            "impersonation": _measure_impersonation,
-        }
-        for name in sys.argv[1:] or scenes:
+        for name in names:
             async with FakeHub() as hub:
                 bench = AgentBench(hub, kubeconfig, Path(folder) / name, cluster)
-                await scenes[name](bench, report)
+                await SCENES[name](bench, report)
     report.write()
 
 
@@ -365,7 +360,7 @@ class AgentBench:
             "TOWLINE_AGENT_HUB_TOKEN": TOKEN,
             "TOWLINE_AGENT_KUBERNETES_KUBECONFIG": str(self.kubeconfig),
             "TOWLINE_AGENT_STATE_DIRECTORY": str(self.state),
-            **dict([FEW_ARENAS]),
+            **ALLOCATOR,
             **(more or {}),
         }
         process = await asyncio.create_subprocess_exec(
@@ -419,6 +414,16 @@ def _peak_mebibytes(pid: int) -> float:
     """Peak memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+SCENES = {
+    "resync": _measure_resyncs,
+    "large": _measure_large_service,
+    "many": _measure_many_services,
+    "huge": _measure_huge_service,
+    "check": _measure_full_check,
+    "impersonation": _measure_impersonation,
+}
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from towline.cli.lazy_import import load
 
 def main() -> None:
     """Runs the agent until a signal arrives; exits with 1 on failure."""
-    # structlog would load rich to colour tracebacks, which nobody sees here.
-    sys.modules["rich"] = None  # ty: ignore[invalid-assignment]
+    # structlog would load rich to colour tracebacks, which nobody sees here, and greenlet.
+    for unused in ("rich", "greenlet"):
+        sys.modules[unused] = None  # ty: ignore[invalid-assignment]
     load("core.runtime.logs").configure(sys.argv[1])
     try:
         load("uvloop").run(load("towline.agent").run(os.environ))
