@@ -1,6 +1,7 @@
 """Renderers that the control plane names, and the settings of renderers."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -83,6 +84,10 @@ class RenderOptions:
     arguments: tuple[RenderValue, ...] = ()
     """Top-level arguments of Jsonnet. They win over parameters. Limit: 100."""
 
+    def to_json(self) -> JsonMapping:
+        """Returns the JSON form, which callers must not change."""
+        return _options_json(self)
+
     @classmethod
     def from_json(cls, fields: JsonMapping) -> "RenderOptions":
         """Reads the JSON form."""
@@ -93,6 +98,12 @@ class RenderOptions:
         for name in ("variables", "arguments"):
             read[name] = tuple(RenderValue(**value) for value in read[name])
         return cls(**read)
+
+
+@lru_cache(256)
+def _options_json(options: RenderOptions) -> JsonMapping:
+    """Most services have the same options, and each render needs their form."""
+    return asdict(options)
 
 
 def chart_ref(chart: str, version: str) -> str:

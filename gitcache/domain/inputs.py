@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -59,7 +59,7 @@ class Inputs:
                 "charts": dict(self.charts),
                 "mounts": [list(mount) for mount in self.mounts],
                 "submodules": self.submodules,
-                "options": asdict(self.options),
+                "options": self.options.to_json(),
                 **({"keys": list(self.keys)} if self.keys else {}),
             }
         )

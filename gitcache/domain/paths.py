@@ -47,7 +47,7 @@ def is_below(path: str, folder: str) -> bool:
 
 def relative_to(path: str, folder: str) -> str:
     """Makes a path relative to a folder: `.` for itself, `../base` for a sibling."""
-    return posixpath.relpath(f"/{path}", f"/{folder}")
+    return "." if path == folder else posixpath.relpath(f"/{path}", f"/{folder}")
 
 
 def child(folder: str, name: str) -> str:

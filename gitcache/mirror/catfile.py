@@ -119,7 +119,8 @@ class OpenClones:
     @asynccontextmanager
     async def open_reader(self, clone: Path) -> AsyncGenerator[CatFile]:
         """Provides the reader of a clone, which stays open at least as long as it is in use."""
-        objects = self._open.setdefault(clone, CatFile(clone))
+        if (objects := self._open.get(clone)) is None:
+            objects = self._open[clone] = CatFile(clone)
         self._open.move_to_end(clone)
         self._users[objects] += 1
         try:
@@ -143,6 +144,8 @@ class OpenClones:
             await objects.close()
 
     async def _close_surplus(self, clone: Path, used: CatFile) -> None:
+        if len(self._open) <= self._limit and self._open.get(clone) is used:
+            return
         # Remove all entries before the first await, during which other tasks change the table.
         idle = [path for path, reader in self._open.items() if reader not in self._users]
         surplus = [self._open.pop(path) for path in idle[: max(0, len(self._open) - self._limit)]]

@@ -11,11 +11,13 @@ import shutil
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import structlog
 
 from core.errors import Unavailable
+from core.identity import RepositoryId
 from core.spec.source import RepositorySpec
 from gitcache.mirror.clone import Clone, pin_refspecs
 from gitcache.mirror.disk import Disk
@@ -83,8 +85,7 @@ class GitClones:
 
     def path(self, spec: RepositorySpec) -> Path:
         """Path of a repository's clone, which may not exist yet."""
-        name = hashlib.sha256(f"{spec.id}\0{spec.url}".encode()).hexdigest()
-        return self._root / f"{name[:32]}.git"
+        return _clone_path(self._root, spec.id, spec.url)
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Implements `Clones.fetch` with the fastest method that works."""
@@ -308,6 +309,13 @@ class GitClones:
                     "no branch or tag of the server contains this commit"
                 ) from failure
             raise _classify_error(failure) from failure
+
+
+@lru_cache(4096)
+def _clone_path(root: Path, repository_id: RepositoryId, url: str) -> Path:
+    """Cached, because each read of an object needs it."""
+    name = hashlib.sha256(f"{repository_id}\0{url}".encode()).hexdigest()
+    return root / f"{name[:32]}.git"
 
 
 def _classify_error(error: GitError) -> Unavailable:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from core.errors import Invalid, Unavailable
 from core.spec.source import RepositorySpec
@@ -27,6 +28,8 @@ _MAX_COMMIT_BYTES = 1 << 20
 _MAX_PREFETCHED_FILES = 200_000
 _MAX_CHECKED_FOLDERS = 200_000
 _MAX_CACHED_COMMITS = 1_000
+_MAX_CACHED_COMMIT_BYTES = 4096
+"""Maximum size of a cached commit; signed ones have about 1 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,13 @@ class TreeLimits:
     depth: int = 64
     cached_entries: int = 45_000
     open_clones: int = 8
+
+
+class _Commit(NamedTuple):
+    """A commit, parsed and as git stores it."""
+
+    record: CommitRecord
+    data: bytes
 
 
 class GitTrees:
@@ -70,30 +80,37 @@ class GitTrees:
         self._limits = limits
         self._open_clones = OpenClones(limits.open_clones)
         self._parsed = ParsedTrees(limits.cached_entries)
-        self._commits: OrderedDict[tuple[CloneVersion, str], CommitRecord] = OrderedDict()
+        self._commits: OrderedDict[tuple[CloneVersion, str], _Commit] = OrderedDict()
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """Implements `TreeReader.commit`."""
-        clone = self._path_of(spec)
+        commit = await self._read_commit(self._path_of(spec), sha)
+        if commit is None:
+            return None
+        if spec.submodules:
+            await self._remember_submodules(spec, commit.record.tree)
+        return commit.record
+
+    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes:
+        """Implements `TreeReader.commit_object`."""
+        commit = await self._read_commit(self._path_of(spec), sha)
+        if commit is None:
+            raise Unavailable(f"commit {sha[:12]} is no longer in the local copy")
+        return commit.data
+
+    async def _read_commit(self, clone: Path, sha: str) -> _Commit | None:
         if (version := _clone_version(clone)) is None:
             return None
-        record = self._commits.get((version, sha)) or await self._read_commit(clone, sha)
-        if record is None:
+        if (cached := self._commits.get((version, sha))) is not None:
+            return cached
+        if (data := await self._commit_bytes(clone, sha)) is None:
             return None
-        self._commits[version, sha] = record
+        commit = _Commit(parse_commit(sha, data), data)
+        if len(data) <= _MAX_CACHED_COMMIT_BYTES:
+            self._commits[version, sha] = commit
         if len(self._commits) > _MAX_CACHED_COMMITS:
             self._commits.popitem(last=False)
-        if spec.submodules:
-            await self._remember_submodules(spec, record.tree)
-        return record
-
-    async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes | None:
-        """Implements `TreeReader.commit_object`."""
-        return await self._commit_bytes(self._path_of(spec), sha)
-
-    async def _read_commit(self, clone: Path, sha: str) -> CommitRecord | None:
-        data = await self._commit_bytes(clone, sha)
-        return None if data is None else parse_commit(sha, data)
+        return commit
 
     async def _commit_bytes(self, clone: Path, sha: str) -> bytes | None:
         async with self._open_clones.open_reader(clone) as objects:

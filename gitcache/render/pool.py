@@ -320,7 +320,7 @@ def _encode_request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
         "templated": job.templated,
         "settings": dict(job.settings),
         "archives": dict(job.archives),
-        "options": asdict(job.options),
+        "options": job.options.to_json(),
         "command": list(command),
     }
     return framing.encode(fields, job.files)

@@ -1,7 +1,6 @@
 """Inputs of a render for its signed statement."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 
 from core.errors import Invalid
 from core.json_object import JsonMapping
@@ -75,7 +74,7 @@ def digest_of_values(plan: RenderPlan, reads: Reads) -> str:
     if not read and not inline and options == RenderOptions():
         return ""
     parameters = read_values(plan.request.parameters, read)
-    return digest_of_json({"helm": inline, "options": asdict(options), "parameters": parameters})
+    return digest_of_json({"helm": inline, "options": options.to_json(), "parameters": parameters})
 
 
 def sources_of(plan: RenderPlan, evidence: Evidence) -> Iterator[SignedSource]:

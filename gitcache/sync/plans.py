@@ -64,12 +64,10 @@ class RenderPlanner:
         plan = replace(plan, reads=await self._with_references(origin, plan.reads, plan))
         plan = replace(plan, bases=await self._find_bases(origin, plan, bases))
         plan = await renderer.complete(self, origin, plan)
-        plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan), *_base_parts(plan)])
-        for mount, source in sources:
-            plan = replace(
-                plan, parts=[*plan.parts, await self._source_part(mount, source, folder)]
-            )
-        plan = replace(plan, tool_version=await self._workers.tool_version(plan.renderer))
+        mounted = [await self._source_part(mount, source, folder) for mount, source in sources]
+        parts = [*plan.parts, *_own_parts(origin, plan), *_base_parts(plan), *mounted]
+        tool_version = await self._workers.tool_version(plan.renderer)
+        plan = replace(plan, parts=parts, tool_version=tool_version)
         return replace(plan, static=self._static_digest(origin, plan))
 
     async def tool_version(self, renderer: str) -> str:
