@@ -15,7 +15,6 @@ from core.runtime.clock import Clock
 from core.spec.bundle import Attestation
 from core.spec.source import RepositorySpec
 from core.spec.statements.attestation import Signer
-from gitcache.charts.catalog import ChartCatalog
 from gitcache.charts.credentials import ChartCredentialFinder
 from gitcache.charts.followed import ChartMirror
 from gitcache.charts.images import RegistryImages
@@ -113,8 +112,7 @@ def build_git_cache(
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    catalog, images = ChartCatalog(charts, memo, clock), RegistryImages(http, accounts, clock)
-    chart_mirror = ChartMirror(catalog, memo)
+    images, chart_mirror = RegistryImages(http, accounts, clock), ChartMirror(charts, memo)
     stores = ArtifactStores(content, memo, mirror.clones)
     artifacts = ArtifactMirror(http, accounts, workers, stores, clock, settings.render.chart_bytes)
     lister = RefListerByKind(mirror.lister, chart_mirror, artifacts)
@@ -131,7 +129,7 @@ def build_git_cache(
             specs,
         ),
         RenderService(
-            RenderPorts(reader, content, memo, workers, catalog, images, decryptor, signed),
+            RenderPorts(reader, content, memo, workers, charts, images, decryptor, signed),
             clock,
         ),
         content,

@@ -1,14 +1,25 @@
-"""The life of a process: its signals, and how many files it may open."""
+"""The life of processes: signals, the end of children, and the number of open files."""
 
 import asyncio
 import contextlib
 import resource
 import signal
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 # Programs that close all possible files one by one would take long with more.
 _MAX_FILES = 1 << 20
+
+
+async def wait_for_end(process: Process) -> int:
+    """Waits for a child process that ends, and closes its pipes. Returns its exit status.
+
+    `Process.wait` also waits for the end of the pipes: a full pipe that nobody reads never ends.
+    """
+    if (transport := getattr(process, "_transport", None)) is not None:
+        transport.close()
+    return await process.wait()
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from yarl import URL
 
 from core.errors import Invalid
 from core.spec.source import Commit, RepositorySpec
-from gitcache.charts.catalog import ChartCatalog, parse_chart_ref
+from gitcache.charts.source import ChartSource, parse_chart_ref
 from gitcache.domain.commits import CommitRecord
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.refs import HEAD
@@ -25,7 +25,7 @@ _MAX_PINS = 1000
 class ChartMirror:
     """Implements `FollowedCharts`; the content store holds the archives."""
 
-    def __init__(self, charts: ChartCatalog, memo: Memo) -> None:
+    def __init__(self, charts: ChartSource, memo: Memo) -> None:
         self._charts = charts
         self._memo = memo
 
@@ -44,7 +44,7 @@ class ChartMirror:
             if not prefix.startswith(_HEADS) or chart_ref is None:
                 continue
             try:
-                newest_shas[prefix] = await self._charts.newest(spec, chart_ref)
+                newest_shas[prefix] = await self._charts.newest_sha(spec, chart_ref)
             except Invalid as error:
                 failure = error
         if failure is not None and not newest_shas:

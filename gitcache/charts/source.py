@@ -1,9 +1,10 @@
-"""Resolves chart names and version ranges to archives, stored by digest."""
+"""Resolves chart names, version ranges and digests to archives, stored by digest."""
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from weakref import WeakValueDictionary
 
 from semantic_version import NpmSpec, Version
@@ -17,16 +18,28 @@ from core.runtime.clock import Clock
 from core.runtime.ttl_cache import TTLCache
 from core.signatures.artifact import ArtifactSignature
 from core.spec.bundle import digest_of
+from core.spec.renderers import chart_of_ref
+from core.spec.source import RepositorySpec
 from gitcache.charts.credentials import ChartCredentialFinder, ChartCredentials
 from gitcache.charts.oci import OciChartRepository
 from gitcache.domain.inputs import digest_of_json
 from gitcache.domain.references import ChartRef
 from gitcache.domain.renders import ChartPin, ChartVersion
-from gitcache.ports import ContentStore, Memo, RenderWorkers
+from gitcache.ports import CommitsRejected, ContentStore, Memo, RenderWorkers
 
 _NEWEST_CACHE_SECONDS = 60.0
 _MAX_CACHED_VERSIONS = 1000
+_MAX_SEARCHED_VERSIONS = 20
 _MAX_REDIRECTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChart:
+    """A chart, and the time when the git cache first saw it."""
+
+    name: str
+    version: str
+    seen_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,49 +72,82 @@ class ChartSource:
         self._content = content
         self._memo = memo
         self._workers = workers
+        self._clock = clock
         self._limits = limits
         self._newest: TTLCache[ChartRef, str] = TTLCache(
             clock, _NEWEST_CACHE_SECONDS, _MAX_CACHED_VERSIONS
         )
         self._locks: WeakValueDictionary[ChartRef, asyncio.Lock] = WeakValueDictionary()
 
-    async def pin(self, chart_ref: ChartRef) -> ChartPin:
+    async def pin(self, chart: ChartRef) -> ChartPin:
         """Implements `Charts.pin`."""
-        lock = self._locks.setdefault(chart_ref, asyncio.Lock())
+        lock = self._locks.setdefault(chart, asyncio.Lock())
         async with lock:
-            version = _exact_version(chart_ref.version) or await self._newest_in_range(chart_ref)
-            exact = replace(chart_ref, version=version)
+            version = _exact_version(chart.version) or await self._newest_in_range(chart)
+            exact = replace(chart, version=version)
             key = _memo_key(exact, self._account(exact))
             memo = await self._memo.get(key)
             if memo is None:
                 memo = {"digest": await self._store_archive(exact)}
                 await self._memo.put(key, memo)
-            pin = ChartPin(chart_ref.name, version, memo["digest"], exact)
+            pin = ChartPin(chart.name, version, memo["digest"], exact)
             if await self._stored_archive(pin) is None:
                 await self._restore_archive(pin)
             return pin
 
-    async def newest(self, chart_ref: ChartRef) -> ChartPin:
-        """Pins the newest version, without the cache of recent answers."""
-        self._newest.forget(chart_ref)
-        return await self.pin(chart_ref)
-
-    async def check(self, chart_ref: ChartRef) -> None:
-        """Downloads the index of a repository; registries have none. Raises Unavailable."""
-        if not chart_ref.repository.startswith("oci://"):
-            await self._download_index(chart_ref)
-
-    async def latest(self, chart_ref: ChartRef, limit: int) -> list[ChartPin]:
-        """Pins the newest versions of a chart, regardless of the wanted range."""
-        text_by_version = {
-            parsed_version: text
-            for text in await self._version_names(chart_ref)
-            if (parsed_version := _parse_version(text))
+    async def find_by_sha(self, spec: RepositorySpec, sha: str) -> ChartPin:
+        """Implements `Charts`; tries known archives, then newest versions of charts in use."""
+        chart = await self.known_chart(spec, sha)
+        if chart is not None:
+            origin = ChartRef(spec.url, chart.name, chart.version, spec.project)
+            return ChartPin(chart.name, chart.version, f"sha256:{sha}", origin)
+        charts = {
+            chart_ref.name: chart_ref
+            for ref in spec.refs
+            if (chart_ref := parse_chart_ref(spec, ref)) is not None
         }
-        texts = [
-            text_by_version[version] for version in sorted(text_by_version, reverse=True)[:limit]
-        ]
-        return [await self.pin(replace(chart_ref, version=text)) for text in texts]
+        for name in sorted(charts):
+            for pin in await self._latest(charts[name]):
+                if await self._remember_chart(spec, pin) == sha:
+                    return pin
+        raise CommitsRejected(
+            f"{URL(spec.url).host} has no chart with the digest sha256:{sha[:12]}…"
+        )
+
+    async def known_chart(self, spec: RepositorySpec, sha: str) -> SeenChart | None:
+        """Looks an archive up in the memo, without a request."""
+        record = await self._memo.get(_seen_key(spec, sha))
+        if record is None:
+            return None
+        return SeenChart(record["name"], record["version"], datetime.fromisoformat(record["at"]))
+
+    async def newest_sha(self, spec: RepositorySpec, chart_ref: ChartRef) -> str:
+        """Returns the sha256 of the newest archive in a range, without the cache of recent answers.
+
+        Raises Invalid without any, Unavailable.
+        """
+        self._newest.forget(chart_ref)
+        return await self._remember_chart(spec, await self.pin(chart_ref))
+
+    async def check(self, spec: RepositorySpec) -> None:
+        """Downloads the index of a repository; registries have none. Raises Unavailable."""
+        if not spec.url.startswith("oci://"):
+            await self._download_index(ChartRef(spec.url, "", project=spec.project))
+
+    async def _remember_chart(self, spec: RepositorySpec, pin: ChartPin) -> str:
+        sha = pin.digest.removeprefix("sha256:")
+        if await self.known_chart(spec, sha) is None:
+            now = self._clock.now().isoformat()
+            record = {"name": pin.name, "version": pin.version, "at": now}
+            await self._memo.put(_seen_key(spec, sha), record)
+        return sha
+
+    async def _latest(self, chart_ref: ChartRef) -> list[ChartPin]:
+        """Pins the newest versions of a chart, regardless of the wanted range."""
+        names = _names_by_version(await self._version_names(chart_ref))
+        newest_first = sorted(names, reverse=True)[:_MAX_SEARCHED_VERSIONS]
+        exact = [replace(chart_ref, version=names[version]) for version in newest_first]
+        return [await self.pin(chart) for chart in exact]
 
     async def archive(self, pin: ChartPin) -> bytes:
         """Implements `Charts.archive`."""
@@ -226,11 +272,13 @@ def newest(versions: Sequence[str], version_range: str) -> str | None:
         raise Invalid(
             f"{version_range[:80]!r} is not a version or version range", field="version"
         ) from error
-    text_by_version = {
-        parsed: text for text in versions if (parsed := _parse_version(text)) is not None
-    }
-    selected = spec.select(text_by_version)
-    return text_by_version[selected] if selected is not None else None
+    names = _names_by_version(versions)
+    selected = spec.select(names)
+    return names[selected] if selected is not None else None
+
+
+def _names_by_version(names: Sequence[str]) -> dict[Version, str]:
+    return {version: name for name in names if (version := _parse_version(name)) is not None}
 
 
 def _parse_version(text: str) -> Version | None:
@@ -243,6 +291,16 @@ def _parse_version(text: str) -> Version | None:
 def _exact_version(text: str) -> str:
     """Returns an exact version unchanged, empty text for a range."""
     return text if text and _parse_version(text) is not None else ""
+
+
+def parse_chart_ref(spec: RepositorySpec, ref: str) -> ChartRef | None:
+    """Returns the chart of a ref of a chart repository, None if it names none."""
+    name_and_version = chart_of_ref(ref)
+    return ChartRef(spec.url, *name_and_version, spec.project) if name_and_version else None
+
+
+def _seen_key(spec: RepositorySpec, sha: str) -> str:
+    return digest_of_json({"chart of": spec.id, "url": spec.url, "sha": sha})
 
 
 def _memo_key(exact: ChartRef, account: ChartCredentials | None) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from core.errors import Unavailable
 from core.runtime.batcher import Batcher
+from core.runtime.process import wait_for_end
 from gitcache.mirror.transport.git_environment import environment
 
 _MAX_BATCH = 400
@@ -63,11 +64,7 @@ class CatFile:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # asyncio also waits for the end of the pipes, and a full pipe that nobody reads never
-        # ends.
-        if (transport := getattr(process, "_transport", None)) is not None:
-            transport.close()
-        await process.wait()
+        await wait_for_end(process)
 
     async def _query(self, questions: Sequence[Question]) -> list[Answer]:
         distinct = list(dict.fromkeys(questions))

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import uuid
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
 
 from core.errors import Unavailable
@@ -18,8 +18,6 @@ from gitcache.mirror.remote_git import RemoteGit
 from gitcache.mirror.runner import GitError, GitRunner
 
 MAX_COMMITS = 1000
-# Merges bring more commits than the depth of a fetch.
-_MAX_READ = 50 * MAX_COMMITS
 _MAX_DEPTH = 10_000
 _SECONDS = 120.0
 _NO_TREES = "tree:0"
@@ -57,22 +55,15 @@ class HistoryReader:
         if base == tip:
             return 0
         async with self._history(spec, [tip], self._max_commits + 1, seconds) as clone:
-            is_complete = not clone.shallow_commits()
-            listed = await clone.git("rev-list", "--parents", f"--max-count={_MAX_READ}", tip)
-        counted = _count_between(listed, base, tip)
-        return (
-            self._max_commits
-            if counted is None and not is_complete
-            else counted and min(counted, self._max_commits)
-        )
+            if not await _is_pinned(clone, base):
+                return self._max_commits if clone.shallow_commits() else None
+            limit = f"--max-count={self._max_commits}"
+            return int(await clone.git("rev-list", "--count", limit, f"{base}..{tip}"))
 
     async def contains(self, spec: RepositorySpec, commit: str, tips: Collection[str]) -> bool:
         """Implements `CommitHistory.contains`, for the last 10,000 commits of each tip."""
         async with self._history(spec, tips, _MAX_DEPTH, _SECONDS) as clone:
-            object_type = await clone.git("cat-file", "--batch-check", stdin=f"{commit}\n".encode())
-            if not object_type.startswith(f"{commit} commit "):
-                return False
-            return bool(await clone.git("for-each-ref", f"--contains={commit}", PINS))
+            return await _is_pinned(clone, commit)
 
     @contextlib.asynccontextmanager
     async def _history(
@@ -103,24 +94,9 @@ class HistoryReader:
         await self._git.fetch(spec, clone.path, pin_refspecs(wants), *limits, seconds=seconds)
 
 
-def _count_between(listed: str, base: str, tip: str) -> int | None:
-    """Counts in the output of `git rev-list --parents`; None if `base` is not in it."""
-    parents = {
-        commit: tuple(commit_parents)
-        for commit, *commit_parents in map(str.split, listed.splitlines())
-    }
-    if base not in parents:
-        return None
-    return len(_ancestors(parents, tip) - _ancestors(parents, base))
-
-
-def _ancestors(parents: Mapping[str, tuple[str, ...]], commit: str) -> set[str]:
-    """Returns the commit and its known ancestors."""
-    ancestors: set[str] = set()
-    pending = [commit]
-    while pending:
-        commit = pending.pop()
-        if commit in parents and commit not in ancestors:
-            ancestors.add(commit)
-            pending += parents[commit]
-    return ancestors
+async def _is_pinned(clone: Clone, commit: str) -> bool:
+    """Reports whether a clone has a commit, which is then part of the history of a pin."""
+    answer = await clone.git("cat-file", "--batch-check", stdin=f"{commit}\n".encode())
+    if not answer.startswith(f"{commit} commit "):
+        return False
+    return bool(await clone.git("for-each-ref", f"--contains={commit}", PINS))

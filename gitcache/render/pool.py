@@ -21,6 +21,7 @@ import structlog
 
 from core.errors import Code, Invalid, Unavailable
 from core.json_object import JsonObject
+from core.runtime.process import wait_for_end
 from core.spec.bundle import MAX_BUNDLE_BYTES
 from gitcache.domain.artifacts import ArtifactContent, BuiltCommit, CommitText
 from gitcache.domain.references import ChartRef, References
@@ -293,11 +294,7 @@ class _Worker:
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        # asyncio also waits for the end of the pipes, and a full pipe that nobody reads never
-        # ends.
-        if (transport := getattr(self._process, "_transport", None)) is not None:
-            transport.close()
-        await self._process.wait()
+        await wait_for_end(self._process)
 
     async def _read(self) -> framing.WorkerMessage:
         reader = self._process.stdout
