@@ -79,11 +79,12 @@ from controlplane.notifications.operations.routing import NotificationRouting, S
 from controlplane.notifications.operations.sending import NotificationSender
 from controlplane.notifications.operations.sinks import Sinks
 from controlplane.pipelines.loop import PipelineLoop
+from controlplane.pipelines.operations.denied_revisions import RevisionDenials
 from controlplane.pipelines.operations.gate_checks import CheckRunner
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.provenance import ProvenanceReports
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.batch import BatchedBus, BatchedStore
@@ -362,6 +363,7 @@ def _operations(
         Blame(context, components),
         Diffs(context),
         ReleaseDecisions(context, pipelines),
+        RevisionDenials(context, pipelines.engine),
         replays,
         LedgerReports(context),
         SearchOperations(context),

@@ -21,14 +21,8 @@ from controlplane.generators.api.namespaces import NamespaceMutation
 from controlplane.generators.api.service_sets import SetMutation
 from controlplane.manifests.api.manifests import ManifestMutation
 from controlplane.notifications.api import NotificationMutation
-from controlplane.pipelines.api.overrides import PipelineOverrideMutation
-from controlplane.pipelines.api.pipelines import (
-    PIPELINES,
-    DigestAttributes,
-    PipelineAttributes,
-    PipelineType,
-    digests_of,
-)
+from controlplane.pipelines.api.decisions import ReleaseDecisionMutation
+from controlplane.pipelines.api.pipelines import PIPELINES, PipelineAttributes, PipelineType
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import ResourceFields
@@ -64,7 +58,7 @@ class Mutation(
     SetMutation,
     NamespaceMutation,
     ClusterGroupMutation,
-    PipelineOverrideMutation,
+    ReleaseDecisionMutation,
     HelmRepositoryMutation,
     OciRepositoryMutation,
     ManifestMutation,
@@ -211,41 +205,6 @@ class Mutation(
     """Deletes a pipeline and keeps its services."""
 
     @strawberry.mutation
-    async def approve_gate(
-        self,
-        info: Info,
-        id: strawberry.ID,
-        digests: list[DigestAttributes] | None = None,
-        comment: str | None = None,
-    ) -> PipelineType | None:
-        """Approves a release at a gate. The approval is bound to the digests.
-
-        Args:
-            id: ID of the gate.
-            digests: Digest of each service that the caller reviewed. Required. Fails with CONFLICT
-                if the gate has others by now.
-            comment: Comment of the approver. Limit: 1,000 characters.
-        """
-        pipelines = info.context[Pipelines]
-        view = await pipelines.approve(
-            info.context.actor, id, digests_of(digests or []), comment or ""
-        )
-        return PipelineType.of(view)
-
-    @strawberry.mutation
-    async def reject_gate(
-        self, info: Info, id: strawberry.ID, comment: str | None = None
-    ) -> PipelineType | None:
-        """Rejects the release that waits at a gate.
-
-        Args:
-            id: ID of the gate.
-            comment: Comment shown to users.
-        """
-        pipelines = info.context[Pipelines]
-        return PipelineType.of(await pipelines.reject(info.context.actor, id, comment or ""))
-
-    @strawberry.mutation
     async def pause_pipeline(
         self, info: Info, id: strawberry.ID, reason: str | None = None
     ) -> PipelineType | None:
@@ -260,9 +219,3 @@ class Mutation(
 
     resume_pipeline = PIPELINES.action(Pipelines.resume)
     """Resumes a paused pipeline."""
-    retry_pipeline = PIPELINES.call(Pipelines.retry)
-    """Retries a rejected or failed release in a stage.
-
-    Args:
-        stage: Name of the stage.
-    """

@@ -27,8 +27,8 @@ from controlplane.generators.api.service_sets import SetQuery
 from controlplane.inbox.api import InboxQuery
 from controlplane.manifests.api.manifests import ManifestQuery
 from controlplane.notifications.api import NotificationQuery
+from controlplane.pipelines.api.decisions import DeniedRevisionQuery
 from controlplane.pipelines.api.gates import GateMeasurement
-from controlplane.pipelines.api.overrides import PipelineOverrideQuery
 from controlplane.pipelines.api.pipelines import PIPELINES
 from controlplane.pipelines.api.provenance import ProvenanceQuery
 from controlplane.pipelines.api.what_if import WhatIfQuery
@@ -80,7 +80,7 @@ class Query(
     NamespaceQuery,
     ClusterGroupQuery,
     ComponentQuery,
-    PipelineOverrideQuery,
+    DeniedRevisionQuery,
     WhatIfQuery,
     ProvenanceQuery,
     HelmRepositoryQuery,

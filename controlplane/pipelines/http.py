@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.platform.webhook_signatures import signature
 from core.errors import Code, TowlineError
@@ -36,9 +36,9 @@ SecretOf = Callable[[str], Awaitable[str | None]]
 class WebhookRoutes:
     """Handles webhooks; `routes` are for the application."""
 
-    def __init__(self, triggers: Triggers, overrides: ReleaseDecisions, clock: Clock) -> None:
+    def __init__(self, triggers: Triggers, decisions: ReleaseDecisions, clock: Clock) -> None:
         self._triggers = triggers
-        self._overrides = overrides
+        self._decisions = decisions
         self._clock = clock
         self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
         self._waiting = 0
@@ -69,7 +69,7 @@ class WebhookRoutes:
         body = await self._read_body(request)
         if isinstance(body, Response):
             return body
-        secret = await self._look_up_secret(self._overrides.gate_secret, id)
+        secret = await self._look_up_secret(self._decisions.gate_secret, id)
         if not self._is_signed(secret, request.headers, body):
             return Response("signature refused", 401)
         answer = _parse_answer(body)
@@ -77,7 +77,7 @@ class WebhookRoutes:
             return Response(
                 'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
             )
-        await self._overrides.answer_signed(id, *answer, request.headers["webhook-id"])
+        await self._decisions.answer_signed(id, *answer, request.headers["webhook-id"])
         return Response(status_code=204)
 
     async def _read_body(self, request: Request) -> bytes | Response:

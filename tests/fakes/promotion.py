@@ -9,6 +9,7 @@ from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.pipelines.gates.kinds import ApprovalRule
 from controlplane.pipelines.model.gate_rules import GateRule
 from controlplane.pipelines.model.state import StageState, WaitingRelease
+from controlplane.pipelines.operations.denied_revisions import RevisionDenials
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.engine_runner import (
     CLEAN_UP,
@@ -17,9 +18,9 @@ from controlplane.pipelines.operations.engine_runner import (
     RENDER,
     TICK,
 )
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.jobs import Job
 from controlplane.platform.ports import JobStore, PageQuery
@@ -150,6 +151,7 @@ class Promotion:
         context = replace(self.memory.context, writer=self.writer)
         self.pipelines = Pipelines(context)
         self.decisions = ReleaseDecisions(context, self.pipelines)
+        self.denials = RevisionDenials(context, self.pipelines.engine)
         self.repositories = RepositoryOperations(context)
         self.promotions = Promotions(context, self.pipelines.engine)
         self.workers: dict[str, Callable[[Job], Awaitable[None]]] = {}

@@ -18,7 +18,7 @@ from controlplane.foundation import lay_foundation
 from controlplane.http.app import make_app
 from controlplane.http.metrics import SnapshotMetrics
 from controlplane.pipelines.http import WebhookRoutes
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.platform.context import ACCESS, REVOKED
 from controlplane.platform.ports import LOST_WAKES

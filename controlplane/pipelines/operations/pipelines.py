@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controlplane.access.operations.scopes import check_not_moved, groups_of, project_for
-from controlplane.authorization import Actor, ActorKind, ResourceKind, Verb, require, require_member
+from controlplane.access.operations.scopes import check_not_moved, project_for
+from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import obsolete_branches, preview_branches
-from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import Measurement, PipelineRecord
-from controlplane.pipelines.model.state import Digests, Health, PipelineState, Release, ReleaseId
+from controlplane.pipelines.model.state import PipelineState, Release
 from controlplane.pipelines.operations.drafts import PipelineDraft
 from controlplane.pipelines.operations.engine_runner import (
     EngineRunner,
@@ -37,19 +36,16 @@ from controlplane.pipelines.operations.views import (
     PipelineView,
     find_gate,
     find_pipeline,
-    is_author,
     pushes_of,
-    stage_named,
     view_of,
     visible_view,
-    waiting_release,
 )
 from controlplane.pipelines.operations.write_targets import with_write_targets
 from controlplane.pipelines.ports import PipelineGateStore, PipelineStore, PipelineTriggerStore
 from controlplane.platform.context import PIPELINE, Change, OperationContext
 from controlplane.platform.ports import Page, PageQuery, Transaction
 from controlplane.platform.retry import retry_operations
-from core.errors import Conflict, Forbidden, Invalid
+from core.errors import Conflict, Invalid
 
 
 @retry_operations
@@ -164,47 +160,6 @@ class Pipelines:
         self.engine.wake_budget_waiters(id, view.state, PipelineState())
         return visible_view(view, actor)
 
-    async def approve(
-        self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
-    ) -> PipelineView:
-        """Approves exactly these digests. Conflict: another release waits at the gate now."""
-        view, gate = await self.get_gate(actor, gate_id, Verb.APPROVE)
-        approval = approval_of(gate.rule)
-        named = approval.people if approval else ()
-        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in named:
-            raise Forbidden("a service account can approve only if `people` of the gate names it")
-        release, waiting = waiting_release(view, gate.id)
-        if not digests:
-            raise Invalid(
-                "specify the digest of each service that you approve; waiting: "
-                + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
-                field="digests",
-            )
-        if release is None or dict(digests) != dict(waiting):
-            raise Conflict(
-                "another release waits at this gate now: review it again"
-                if waiting
-                else "nothing waits at this gate"
-            )
-        async with self._context.store.read() as tx:
-            is_own = await is_author(tx, actor, view.state.releases[release])
-            groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
-        event = ev.Approved(
-            gate.id,
-            actor.email,
-            is_own,
-            digests,
-            comment[:1000],
-            tuple(group.name for group in groups),
-        )
-        return await self.decide(actor, "approveGate", view, event)
-
-    async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
-        """Rejects the release that waits at the gate, until a newer release or a retry."""
-        view, gate = await self.get_gate(actor, gate_id, Verb.APPROVE)
-        event = ev.ReleaseRejected(gate.id, actor.email, comment[:1000])
-        return await self.decide(actor, "rejectGate", view, event)
-
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
         """Pauses a pipeline: no release enters a stage until `resume`."""
         view = await self.get(actor, id)
@@ -217,17 +172,6 @@ class Pipelines:
         view = await self.get(actor, id)
         require(actor, Verb.RESUME, view.row.target)
         return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
-
-    async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
-        """Retries a rejected or failed release of a stage, given by the stage's name."""
-        view = await self.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
-        target = stage_named(view, stage)
-        release = _release_to_retry(view, target.id)
-        if release is None:
-            raise Conflict(f"stage {stage!r} has no rejected or failed release")
-        event = ev.Retried(target.id, release, actor.email)
-        return await self.decide(actor, "retryPipeline", view, event)
 
     async def measurements(self, gate_id: str) -> Sequence[Measurement]:
         """Measurements of a gate's metrics, newest last.
@@ -292,12 +236,3 @@ async def _authorized_project(tx: Change, row: PipelineRecord | None, draft: Pip
     tx.authorize(Verb.WRITE, row.target)
     check_not_moved(f"pipeline {row.name!r}", row.project_id, draft.project_id)
     return row.project_id
-
-
-def _release_to_retry(view: PipelineView, stage: pipeline.StageId) -> ReleaseId | None:
-    for edge in view.spec.edges_into[stage]:
-        candidate = view.state.candidates.get(edge.id)
-        if candidate is not None and (candidate.refusal or candidate.render_error):
-            return candidate.release
-    state = view.state.stages.get(stage)
-    return state.release if state and state.health is Health.FAILED else None

@@ -143,7 +143,7 @@ async def a_rejected_release(stage: Stage) -> None:
     line = await line_of(stage)
     await line.push("1")
     gate, _ = await line.waiting()
-    await line.world.pipelines.reject(line.approver, gate)
+    await line.world.decisions.reject(line.approver, gate)
     await line.settle()
 
 

@@ -29,8 +29,10 @@ from controlplane.clusters.operations.clusters import ClusterChange, Clusters
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.clusters.ports import ClusterStore
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
+from controlplane.pipelines.operations.denied_revisions import RevisionDenials
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.promotions import Promotions
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
 from controlplane.platform.store.engine import make_engine
@@ -83,6 +85,8 @@ class World:
         self.interventions = AgentCommands(self.deps)
         self.records = AuditLogOperations(self.deps)
         self.pipelines = Pipelines(self.deps)
+        self.decisions = ReleaseDecisions(self.deps, self.pipelines)
+        self.denials = RevisionDenials(self.deps, self.pipelines.engine)
         self.promotions = Promotions(self.deps, self.pipelines.engine)
 
     async def cluster(self, name: str = "dev", *, connected: bool = True) -> Cluster:

@@ -17,7 +17,6 @@ from controlplane.generators.operations.reconciler import GeneratorReconciler
 from controlplane.pipelines.gates.kinds import SoakRule
 from controlplane.pipelines.model.state import Health
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.platform.ports import Transaction
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.model.ledger import LedgerStage
@@ -75,7 +74,7 @@ async def stages(world: World, service: Service) -> list[LedgerStage]:
 
 
 async def lift(world: World, revision: str) -> None:
-    await ReleaseDecisions(world.deps, world.pipelines).allow_revision(world.admin, revision)
+    await world.denials.allow(world.admin, revision)
 
 
 @pytest.fixture
@@ -253,8 +252,7 @@ async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -
     """A person may name the commit instead of the digest."""
     assert service.repository_id is not None
     sha = world.manifests.push(service.repository_id, {"shop": [config_map("a", v="odd")]})
-    overrides = ReleaseDecisions(world.deps, world.pipelines)
-    await overrides.deny_revision(world.admin, sha, "the author says so")
+    await world.denials.deny(world.admin, sha, "the author says so")
     await world.delivery.deliver(service.repository_id)
     now = await world.get(service)
     assert (now.desired.digest, now.desired.quarantined) == (service.desired.digest, sha)
@@ -330,12 +328,11 @@ async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
 async def test_lifting_needs_the_right(world: World, held: Service, role: Role) -> None:
     """A reader has none; an editor of the installation may."""
-    overrides = ReleaseDecisions(world.deps, world.pipelines)
     if role is Role.EDITOR:
-        await overrides.allow_revision(person(role), bad_digest())
+        await world.denials.allow(person(role), bad_digest())
         return
     with pytest.raises(Forbidden):
-        await overrides.allow_revision(person(role), bad_digest())
+        await world.denials.allow(person(role), bad_digest())
 
 
 async def test_a_stage_has_its_services_prove_themselves(world: World) -> None:

@@ -45,7 +45,6 @@ from controlplane.pipelines.model.state import GateState, GateStatus, Health, St
 from controlplane.pipelines.operations.drafts import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.engine_runner import CHECK, PROMOTE, RENDER, TICK
 from controlplane.pipelines.operations.gate_checks import CheckRunner
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.pipelines.operations.what_if import PipelineReplays
 from controlplane.platform.outbound.outbound import GuardedSender
@@ -118,7 +117,6 @@ class Stand:
         self.checks = CheckRunner(
             world.deps, world.pipelines.engine, world.jobs, self.outward, live
         )
-        self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: dict[str, list[Service]] = {}
 
     async def fleet(self, prod: int = 1) -> None:
@@ -410,9 +408,9 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     assert held.reason == "its workflow: sign: waiting for approval"
     other = dict.fromkeys(held.revisions, "other")
     with pytest.raises(Conflict, match="another release waits"):
-        await stand.world.pipelines.approve(stand.world.admin, gate.id, other)
+        await stand.world.decisions.approve(stand.world.admin, gate.id, other)
     digests = {id: one.digest for id, one in held.revisions.items()}
-    await stand.world.pipelines.approve(stand.world.admin, gate.id, digests)
+    await stand.world.decisions.approve(stand.world.admin, gate.id, digests)
     assert (await stand.prod()).verified
     stand.world.admin = person(Role.VIEWER, "eve")
     with pytest.raises(Forbidden):
@@ -501,8 +499,8 @@ async def test_only_the_named_account_answers_at_an_external_gate(stand: Stand) 
     await stand.push()
     gate, release = await stand.waiting()
     with pytest.raises(Conflict, match="only the account"):
-        await stand.overrides.answer(stand.world.admin, gate, release, True)
-    await stand.overrides.answer(person(Role.VIEWER, "ci"), gate, release, True, "412 tests")
+        await stand.world.decisions.answer(stand.world.admin, gate, release, True)
+    await stand.world.decisions.answer(person(Role.VIEWER, "ci"), gate, release, True, "412 tests")
     await stand.settle()
     assert await stand.deployed() == [True]
 
@@ -512,10 +510,10 @@ async def test_skipping_is_a_right_of_its_own(stand: Stand) -> None:
     await stand.push()
     gate, release = await stand.waiting()
     with pytest.raises(Forbidden):
-        await stand.overrides.skip(person(Role.EDITOR, "bo"), gate, release, "fire")
+        await stand.world.decisions.skip(person(Role.EDITOR, "bo"), gate, release, "fire")
     with pytest.raises(Invalid):
-        await stand.overrides.skip(stand.world.admin, gate, release, " ")
-    await stand.overrides.skip(stand.world.admin, gate, release, "fire")
+        await stand.world.decisions.skip(stand.world.admin, gate, release, " ")
+    await stand.world.decisions.skip(stand.world.admin, gate, release, "fire")
     await stand.settle()
     assert await stand.deployed() == [True]
 
@@ -532,11 +530,12 @@ async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand)
     with pytest.raises(Forbidden):
         await pipelines.pause(person(Role.VIEWER, "eve"), id)
     await pipelines.pause(on_call, id, "alarm")
-    for refused in (pipelines.resume(on_call, id), pipelines.retry(on_call, id, "prod")):
+    decisions = stand.world.decisions
+    for refused in (pipelines.resume(on_call, id), decisions.retry(on_call, id, "prod")):
         with pytest.raises(Forbidden):
             await refused
     with pytest.raises(Conflict, match="not rolling out"):
-        await stand.overrides.abort(on_call, id, "dev")
+        await stand.world.decisions.abort(on_call, id, "dev")
     await pipelines.resume(person(Role.EDITOR, "bo"), id)
     assert (await stand.view()).state.paused is None
 
@@ -546,13 +545,13 @@ async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -
     repository = stand.services["dev"][0].repository_id or ""
     objects = [config_map("a", v="1")]
     sha = stand.world.manifests.push(repository, {"dev": objects, "prod": objects})
-    await stand.overrides.deny_revision(stand.world.admin, sha, "loses orders")
+    await stand.world.denials.deny(stand.world.admin, sha, "loses orders")
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
     assert await stand.deployed() == [False]
     assert (await stand.world.get(stand.services["dev"][0])).desired.quarantined == sha
-    await stand.overrides.allow_revision(stand.world.admin, sha)
+    await stand.world.denials.allow(stand.world.admin, sha)
     await stand.world.delivery.deliver(repository)
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
@@ -644,7 +643,7 @@ async def test_a_release_that_fails_its_verification_is_rolled_back(stand: Stand
     await stand.settle()
     assert (await stand.world.get(prod)).desired.digest == good.desired.digest
     assert "crash loop" in (await stand.prod()).hold
-    assert [row.revision for row in await stand.overrides.denied_revisions(stand.world.admin)] == [
+    assert [row.revision for row in await stand.world.denials.all(stand.world.admin)] == [
         bad.desired.digest
     ]
 

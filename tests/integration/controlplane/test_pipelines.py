@@ -106,7 +106,7 @@ class Line:
 
     async def approve(self) -> None:
         gate, digests = await self.waiting()
-        await self.world.pipelines.approve(self.approver, gate, digests, "looks good")
+        await self.world.decisions.approve(self.approver, gate, digests, "looks good")
         await self.settle()
 
 
@@ -145,7 +145,7 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     await line.push("1")
     gate, digests = await line.waiting()
     bo, cy = person(Role.EDITOR, "bo"), person(Role.EDITOR, "cy")
-    approve = world.pipelines.approve
+    approve = world.decisions.approve
     results = await asyncio.gather(
         *(approve(one, gate, digests) for one in (bo, cy, bo)), return_exceptions=True
     )
@@ -180,9 +180,9 @@ async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled
     await line.push("1")
     gate, digests = await line.waiting()
     user = await world.people.upsert(world.admin, "bo@example.org", None, Role.EDITOR)
-    await world.pipelines.approve(person(Role.EDITOR, "bo"), gate, digests)
+    await world.decisions.approve(person(Role.EDITOR, "bo"), gate, digests)
     await world.people.disable(world.admin, user.id)
-    await world.pipelines.approve(person(Role.EDITOR, "cy"), gate, digests)
+    await world.decisions.approve(person(Role.EDITOR, "cy"), gate, digests)
     await line.settle()
     assert (await world.get(line.prod)).desired.generation == 0
 
@@ -216,7 +216,7 @@ async def test_a_change_after_approval_promotes_nothing(world: World) -> None:
     await world.report(line.dev)
     await line.settle()
     gate, digests = await line.waiting()
-    await world.pipelines.approve(line.approver, gate, digests)
+    await world.decisions.approve(line.approver, gate, digests)
     change = ServiceChange(configuration={"v": "smuggled"})
     await world.services.update(world.admin, line.prod.id, change)
     await line.settle()
@@ -233,12 +233,12 @@ async def test_approving_something_else_is_refused(world: World) -> None:
     gate, old = await line.waiting()
     await line.push("2")
     with pytest.raises(Conflict, match="another release waits"):
-        await world.pipelines.approve(line.approver, gate, old)
+        await world.decisions.approve(line.approver, gate, old)
     with pytest.raises(Invalid, match="specify the digest"):
-        await world.pipelines.approve(line.approver, gate, {})
+        await world.decisions.approve(line.approver, gate, {})
     _, digests = await line.waiting()
     with pytest.raises(Forbidden, match="needs role editor"):
-        await world.pipelines.approve(person(Role.VIEWER), gate, digests)
+        await world.decisions.approve(person(Role.VIEWER), gate, digests)
     assert (await world.get(line.prod)).desired.generation == 0
 
 
@@ -282,9 +282,9 @@ async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) 
     ci = replace(person(Role.EDITOR, "ci"), kind=ActorKind.SERVICE_ACCOUNT)
     gate, digests = await line.waiting()
     with pytest.raises(Forbidden, match="a service account can approve only"):
-        await world.pipelines.approve(ci, gate, digests)
+        await world.decisions.approve(ci, gate, digests)
     await line.save(people=(ci.email,))
-    await world.pipelines.approve(ci, gate, digests)
+    await world.decisions.approve(ci, gate, digests)
     await line.settle()
     assert (await world.get(line.prod)).desired.digest == digests[line.prod.id]
 
@@ -294,7 +294,7 @@ async def test_a_rejection_stops_this_release_only(world: World) -> None:
     line = await Line.make(world)
     await line.push("1")
     gate, _ = await line.waiting()
-    await world.pipelines.reject(line.approver, gate, "not on a Friday")
+    await world.decisions.reject(line.approver, gate, "not on a Friday")
     await line.settle()
     assert (await world.get(line.prod)).desired.generation == 0
     view = await line.view()

@@ -23,7 +23,6 @@ from controlplane.pipelines.operations.engine_runner import (
     RENDER,
 )
 from controlplane.pipelines.operations.git_promotions import GitPromotions
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.views import PipelineView
 from controlplane.platform.bus.memory import MemoryBus
 from controlplane.platform.context import OperationContext
@@ -223,7 +222,7 @@ class Stand:
         rendered = (await self.prod()).rendered[release]
         digests = {ServiceId(id): one.digest for id, one in rendered.items()}
         admin = person(Role.ADMIN, "bob")
-        await self.world.pipelines.approve(admin, edge.gates[0].id, digests)
+        await self.world.decisions.approve(admin, edge.gates[0].id, digests)
         if settle:
             await self.settle()
 
@@ -353,7 +352,7 @@ async def test_a_closed_request_fails_the_stage_and_a_retry_opens_another(stand:
     held = await stand.prod()
     assert held.health is Health.FAILED and "#1 was closed without a merge" in held.reason
     view = await stand.view()
-    await stand.world.pipelines.retry(stand.world.admin, view.row.id, "prod")
+    await stand.world.decisions.retry(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert len(stand.host.requests) == 2
     sha = stand.host.merge()
@@ -446,8 +445,7 @@ async def test_an_aborted_release_is_not_committed(stand: Stand) -> None:
     await stand.release("2")
     await stand.approve(settle=False)
     view = await stand.view()
-    overrides = ReleaseDecisions(stand.world.deps, stand.world.pipelines)
-    await overrides.abort(stand.world.admin, view.row.id, "prod")
+    await stand.world.decisions.abort(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert stand.commits()[0] == "Change" and not await stand.promoted()
 
@@ -475,8 +473,7 @@ async def test_an_abandoned_request_is_closed_and_its_branch_deleted(stand: Stan
     await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
     await stand.release("2")
     view = await stand.view()
-    overrides = ReleaseDecisions(stand.world.deps, stand.world.pipelines)
-    await overrides.abort(stand.world.admin, view.row.id, "prod")
+    await stand.world.decisions.abort(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert stand.host.requests[0]["state"] == "open" and len(stand.branches()) == 1
     await stand.release("3")

@@ -30,7 +30,6 @@ from controlplane.pipelines.operations.drafts import (
     TriggerDraft,
 )
 from controlplane.pipelines.operations.engine_runner import WRITE
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
 from controlplane.pipelines.operations.triggers import Triggers
 from controlplane.pipelines.operations.views import PipelineView
@@ -100,10 +99,9 @@ class Stand:
         self.registry = registry
         client = ImageRegistries(OciRegistryClient(outward, world.clock))
         self.triggers = Triggers(deps, world.pipelines, world.repositories, client, self.writes)
-        self.overrides = ReleaseDecisions(world.deps, world.pipelines)
         self.services: list[Service] = []
         self.app = Starlette(
-            routes=WebhookRoutes(self.triggers, self.overrides, world.clock).routes
+            routes=WebhookRoutes(self.triggers, world.decisions, world.clock).routes
         )
 
     async def post(

@@ -39,7 +39,7 @@ async def save(line: Promotion, write: GitWrite = COMMIT, actor: Any = ADMIN) ->
 
 async def approve(line: Promotion) -> StageState:
     """Approves what waits; the state of prod afterwards."""
-    await line.pipelines.approve(BO, await line.gate(), await line.digests())
+    await line.decisions.approve(BO, await line.gate(), await line.digests())
     await line.settle()
     return await line.state("prod")
 
@@ -222,7 +222,7 @@ async def test_an_aborted_release_is_not_committed(line: Promotion) -> None:
     await save(line)
     await line.push("1")
     before = len(line.writer.commits)
-    await line.pipelines.approve(BO, await line.gate(), await line.digests())
+    await line.decisions.approve(BO, await line.gate(), await line.digests())
     await line.decisions.abort(BO, (await line.view()).row.id, "prod", "odd")
     await line.settle()
     assert len(line.writer.commits) == before

@@ -67,15 +67,15 @@ async def resume(line: Promotion, actor: Actor) -> Any:
 
 
 async def approve(line: Promotion, actor: Actor) -> Any:
-    return await line.pipelines.approve(actor, await line.gate(), await line.digests(), "fine")
+    return await line.decisions.approve(actor, await line.gate(), await line.digests(), "fine")
 
 
 async def reject(line: Promotion, actor: Actor) -> Any:
-    return await line.pipelines.reject(actor, await line.gate(), "no")
+    return await line.decisions.reject(actor, await line.gate(), "no")
 
 
 async def retry(line: Promotion, actor: Actor) -> Any:
-    return await line.pipelines.retry(actor, (await line.view()).row.id, "prod")
+    return await line.decisions.retry(actor, (await line.view()).row.id, "prod")
 
 
 async def skip(line: Promotion, actor: Actor) -> Any:
@@ -340,17 +340,17 @@ async def test_only_the_waiting_digests_can_be_approved(
     waiting: Promotion, digests: Any, error: type[TowlineError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        await waiting.pipelines.approve(BO, await waiting.gate(), digests)
+        await waiting.decisions.approve(BO, await waiting.gate(), digests)
 
 
 async def test_nothing_is_approved_where_nothing_waits(line: Promotion) -> None:
     await line.save()
     with pytest.raises(Conflict, match="nothing waits at this gate"):
-        await line.pipelines.approve(BO, await line.gate(), {IN_PROD.id: "sha256:guess"})
+        await line.decisions.approve(BO, await line.gate(), {IN_PROD.id: "sha256:guess"})
     with pytest.raises(Invalid, match="waiting: nothing"):
-        await line.pipelines.approve(BO, await line.gate(), {})
+        await line.decisions.approve(BO, await line.gate(), {})
     with pytest.raises(NotFound):
-        await line.pipelines.approve(BO, "none", {IN_PROD.id: "sha256:guess"})
+        await line.decisions.approve(BO, "none", {IN_PROD.id: "sha256:guess"})
 
 
 @pytest.mark.parametrize("name", ["ada", "ADA"])
@@ -376,7 +376,7 @@ async def test_texts_of_users_are_cut_at_their_limit(waiting: Promotion) -> None
     id = (await waiting.view()).row.id
     for call, field in (
         (waiting.pipelines.pause(BO, id, "x" * 2_000), "reason"),
-        (waiting.pipelines.reject(BO, await waiting.gate(), "x" * 2_000), "comment"),
+        (waiting.decisions.reject(BO, await waiting.gate(), "x" * 2_000), "comment"),
     ):
         await call
         async with waiting.memory.store.read() as tx:
@@ -400,9 +400,9 @@ async def test_the_approval_of_somebody_who_was_disabled_does_not_count(
 async def test_a_retry_needs_a_rejected_or_failed_release(waiting: Promotion) -> None:
     id = (await waiting.view()).row.id
     with pytest.raises(Conflict, match="stage 'prod' has no rejected or failed release"):
-        await waiting.pipelines.retry(BO, id, "prod")
+        await waiting.decisions.retry(BO, id, "prod")
     with pytest.raises(NotFound, match="pipeline 'shop' has no stage 'none'"):
-        await waiting.pipelines.retry(BO, id, "none")
+        await waiting.decisions.retry(BO, id, "none")
     await reject(waiting, BO)
     await retry(waiting, BO)
     assert (await last_entry(waiting))[1] == "retryPipeline"
@@ -444,7 +444,7 @@ async def test_a_change_after_the_approval_fails_the_stage(waiting: Promotion) -
 async def test_a_denied_revision_is_not_applied_after_its_approval(waiting: Promotion) -> None:
     await approve(waiting, BO)
     digest = (await waiting.state("prod")).revisions[IN_PROD.id].digest
-    await waiting.decisions.deny_revision(ADMIN, digest, "leaks")
+    await waiting.denials.deny(ADMIN, digest, "leaks")
     await waiting.settle()
     assert (await waiting.service(IN_PROD)).desired.digest is None
     assert (await waiting.state("prod")).health is Health.FAILED
@@ -454,13 +454,13 @@ async def test_a_denied_commit_waits_until_it_is_allowed(waiting: Promotion) -> 
     """Denial and removal are announced to the pipeline, which stores both."""
     id, sha = (await waiting.view()).row.id, (await waiting.service(IN_DEV)).desired.commit_sha
     waiting.memory.bus.published.clear()
-    await waiting.decisions.deny_revision(ADMIN, sha or "", "leaks")
+    await waiting.denials.deny(ADMIN, sha or "", "leaks")
     assert waiting.memory.published == [(PIPELINE, id)]
     assert (await last_entry(waiting))[1:3] == ("denyRevision", sha)
     await waiting.settle()
     candidate = await waiting.candidate()
     assert candidate is not None and "is denied: root@example.org: leaks" in candidate.reason
-    await waiting.decisions.allow_revision(ADMIN, sha or "")
+    await waiting.denials.allow(ADMIN, sha or "")
     candidate = await waiting.candidate()
     assert candidate is not None and candidate.reason == "waiting for gate 0"
     assert await waiting.memory.rows(DeniedRevisionStore) == []
@@ -469,8 +469,8 @@ async def test_a_denied_commit_waits_until_it_is_allowed(waiting: Promotion) -> 
 async def test_the_audit_log_of_a_project_has_its_denials(line: Promotion) -> None:
     sha = "a" * 40
     for project in (DEFAULT_PROJECT, None):
-        await line.decisions.deny_revision(ADMIN, sha, "leaks", project)
-    await line.decisions.allow_revision(ADMIN, sha)
+        await line.denials.deny(ADMIN, sha, "leaks", project)
+    await line.denials.allow(ADMIN, sha)
     async with line.memory.store.read() as tx:
         entries = [row for row in await audit_rows(tx) if row.target == sha]
     assert [(entry.action, entry.project_id) for entry in entries[:2]] == [
@@ -489,7 +489,7 @@ async def test_a_denial_names_a_whole_revision_and_a_reason(
     line: Promotion, revision: str, reason: str, field: str
 ) -> None:
     with pytest.raises(Invalid) as error:
-        await line.decisions.deny_revision(ADMIN, revision, reason)
+        await line.denials.deny(ADMIN, revision, reason)
     assert error.value.field == field
 
 
@@ -502,7 +502,7 @@ async def test_a_render_that_fails_is_the_reason_of_the_wait(line: Promotion) ->
     assert candidate is not None
     assert candidate.reason == "cannot be rendered: web.yaml: no kind"
     with pytest.raises(Invalid, match="waiting: nothing"):
-        await line.pipelines.approve(BO, await line.gate(), {})
+        await line.decisions.approve(BO, await line.gate(), {})
     await line.push("2")
     await approve(line, BO)
 

@@ -1,10 +1,12 @@
-"""Overrides of releases in the API: skipped gates, external answers and denied revisions."""
+"""Decisions about releases in the API: gates, rollouts and denied revisions."""
 
 import strawberry
 
-from controlplane.pipelines.api.pipelines import PipelineType
-from controlplane.pipelines.operations.overrides import ReleaseDecisions
+from controlplane.pipelines.api.pipelines import DigestAttributes, PipelineType, digests_of
+from controlplane.pipelines.operations.denied_revisions import RevisionDenials
+from controlplane.pipelines.operations.release_decisions import ReleaseDecisions
 from controlplane.pipelines.operations.triggers import Triggers
+from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.derive import Output, output
 from controlplane.platform.graphql.resource_fields import ResourceFields, each
 from controlplane.services.model.quarantine import DeniedRevision
@@ -18,18 +20,59 @@ class DeniedRevisionType(Output[DeniedRevision]):
 _DECISIONS = ResourceFields("pipeline", ReleaseDecisions, PipelineType, each(PipelineType.of))
 _TRIGGERS = ResourceFields("pipeline", Triggers, PipelineType, each(PipelineType.of))
 _DENIED = ResourceFields(
-    "revision", ReleaseDecisions, DeniedRevisionType, each(DeniedRevisionType.of), is_nullable=False
+    "revision", RevisionDenials, DeniedRevisionType, each(DeniedRevisionType.of), is_nullable=False
 )
 
 
 @strawberry.type
-class PipelineOverrideQuery:
-    denied_revisions = _DENIED.all(ReleaseDecisions.denied_revisions)
+class DeniedRevisionQuery:
+    denied_revisions = _DENIED.all(RevisionDenials.all)
     """Denied commits and digests."""
 
 
 @strawberry.type
-class PipelineOverrideMutation:
+class ReleaseDecisionMutation:
+    @strawberry.mutation
+    async def approve_gate(
+        self,
+        info: Info,
+        id: strawberry.ID,
+        digests: list[DigestAttributes] | None = None,
+        comment: str | None = None,
+    ) -> PipelineType | None:
+        """Approves a release at a gate. The approval is bound to the digests.
+
+        Args:
+            id: ID of the gate.
+            digests: Digest of each service that the caller reviewed. Required. Fails with CONFLICT
+                if the gate has others by now.
+            comment: Comment of the approver. Limit: 1,000 characters.
+        """
+        decisions = info.context[ReleaseDecisions]
+        view = await decisions.approve(
+            info.context.actor, id, digests_of(digests or []), comment or ""
+        )
+        return PipelineType.of(view)
+
+    @strawberry.mutation
+    async def reject_gate(
+        self, info: Info, id: strawberry.ID, comment: str | None = None
+    ) -> PipelineType | None:
+        """Rejects the release that waits at a gate.
+
+        Args:
+            id: ID of the gate.
+            comment: Comment shown to users.
+        """
+        decisions = info.context[ReleaseDecisions]
+        return PipelineType.of(await decisions.reject(info.context.actor, id, comment or ""))
+
+    retry_pipeline = _DECISIONS.call(ReleaseDecisions.retry)
+    """Retries a rejected or failed release in a stage.
+
+    Args:
+        stage: Name of the stage.
+    """
     skip_gate = _DECISIONS.call(ReleaseDecisions.skip, gate_id="id", release="release_id")
     """Skips a gate for one release. Needs the permission `SKIP`.
 
@@ -70,7 +113,7 @@ class PipelineOverrideMutation:
     Args:
         stage: Name of the stage.
     """
-    deny_revision = _DENIED.call(ReleaseDecisions.deny_revision)
+    deny_revision = _DENIED.call(RevisionDenials.deny)
     """Denies a commit or digest to the services and pipelines of a project, or of all.
 
     Args:
@@ -78,7 +121,7 @@ class PipelineOverrideMutation:
         reason: Reason shown to users. Limit: 1,000 characters.
         project_id: ID of the project. Default: all projects.
     """
-    allow_revision = _DENIED.call(ReleaseDecisions.allow_revision)
+    allow_revision = _DENIED.call(RevisionDenials.allow)
     """Allows a denied commit or digest again.
 
     Args:
