@@ -370,6 +370,33 @@ def test_a_request_passes_if_one_rule_matches_it_in_every_field(
     assert rights.allows(None) and rights.allows(replace(request, describes=True))
 
 
+@pytest.mark.parametrize("part", ["verbs", "groups", "resources", "namespaces", "names"])
+def test_one_field_that_differs_is_enough_to_refuse_a_request(part: str) -> None:
+    request = KubernetesRequest("get", "apps", "deployments", "shop", "web")
+    whole = KubernetesRule(("get",), ("apps",), ("deployments",), ("shop",), ("web",))
+    rights = KubernetesRights(rules=(whole,))
+    assert rights.allows(request)
+    other = KubernetesRights(rules=(replace(whole, **{part: ("other",)}),))
+    assert not other.allows(request)
+    assert KubernetesRights(rules=(replace(whole, **{part: ()}),)).allows(request)
+
+
+def test_a_rule_without_verbs_or_kinds_has_all_of_them() -> None:
+    assert Rule().rights == {(verb, kind) for verb in Verb for kind in ResourceKind}
+    assert Rule((Verb.PAUSE,)).rights == {(Verb.PAUSE, kind) for kind in ResourceKind}
+    kinds = (ResourceKind.CONTEXT, ResourceKind.CONTEXT)
+    rule = Rule(kinds=kinds)
+    assert rule.rights == {(verb, ResourceKind.CONTEXT) for verb in Verb}
+    assert rule.without_duplicates() == Rule(kinds=kinds[:1])
+
+
+def test_a_resource_of_the_installation_is_in_no_project() -> None:
+    """Also not in one whose id is empty or `None`, and not in a scope of its own."""
+    kind = ResourceKind.REPOSITORY
+    assert Resource.of_project(kind, None, "1", "x").path == ("installation",)
+    assert Resource.of_project(kind, "a", "1").path == ("installation", "project:a", "repository:1")
+
+
 def test_a_resource_is_in_its_own_scope_and_in_all_above() -> None:
     """A role in any of them holds for it; all of a kind are in the scope where they are asked."""
     cluster = Resource.within(ResourceKind.CLUSTER, "a", "1", "dev")
