@@ -13,7 +13,7 @@ from controlplane.platform.ports import PageQuery, Transaction
 from controlplane.services.model.blame import ManagedField, managed_fields, value_at
 from controlplane.services.model.service import Component, Revision
 from controlplane.services.operations.components import ComponentOperations, ManagedObject
-from controlplane.services.ports import RevisionStore
+from controlplane.services.ports import RevisionStore, ServiceStore
 from core.errors import TowlineError
 
 _MAX_REVISIONS = 30
@@ -53,7 +53,8 @@ class Blame:
     async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
         """Origin of all managed fields of an object, or of those below the pointer `under`.
 
-        The cluster is read as the actor. Raises the errors of `ComponentOperations.look`.
+        The cluster is read as the actor. Raises the errors of
+        `ComponentOperations.read_managed_fields`.
         """
         managed_object = await self._components.read_managed_fields(actor, id)
         fields = managed_fields(managed_object.managed_fields, managed_object.live.object, under)
@@ -88,14 +89,16 @@ class Blame:
         Ends at the first revision whose bundle is no longer stored.
         """
         async with self._context.store.read() as tx:
+            service = await tx[ServiceStore].get(component.service_id, deleted=True)
             query = PageQuery(
                 _MAX_REVISIONS, equals={"service_id": component.service_id}, newest=True
             )
             rows = (await tx[RevisionStore].page(query)).items
+        namespace = service.namespace if service is not None else ""
         history: list[tuple[Revision, object]] = []
         for row in rows:
             try:
-                manifest = await self._components.manifest_of(component, row.digest)
+                manifest = await self._components.manifest_of(component, namespace, row.digest)
             except TowlineError:
                 break
             if manifest is None:

@@ -141,7 +141,11 @@ class ComponentOperations:
         async with self._context.store.read() as tx:
             service = await tx[ServiceStore].get(component.service_id, deleted=True)
         digest = service.desired.digest if service is not None else None
-        desired = await self.manifest_of(component, digest) if digest else None
+        desired = (
+            await self.manifest_of(component, service.namespace, digest)
+            if service is not None and digest
+            else None
+        )
         try:
             live = (await self.read_live_object(actor, id)).object
         except NotFound:
@@ -151,13 +155,16 @@ class ComponentOperations:
         redacted = redact_object(desired)
         return ComparedObject(redacted, project(redacted, live) if live is not None else None)
 
-    async def manifest_of(self, component: Component, digest: str) -> JsonObject | None:
+    async def manifest_of(
+        self, component: Component, namespace: str, digest: str
+    ) -> JsonObject | None:
         """The object in a rendered bundle; None: the bundle does not contain it.
 
-        Unavailable, NotFound: the bundle is not stored.
+        `namespace` is that of the service, which holds for objects without one. Unavailable,
+        NotFound: the bundle is not stored.
         """
         bundle = open_bundle(digest, await self._context.manifests.bundle(digest))
-        return next((m for m in bundle.objects() if _is_manifest_of(m, component)), None)
+        return next((m for m in bundle.objects() if _is_manifest_of(m, component, namespace)), None)
 
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
         """Kubernetes events of an object, newest first, read as the actor."""
@@ -219,13 +226,16 @@ class ComponentOperations:
         return self._live
 
 
-def _is_manifest_of(manifest: JsonMapping, component: Component) -> bool:
+def _is_manifest_of(manifest: JsonMapping, component: Component, namespace: str) -> bool:
     metadata = manifest.get("metadata") or {}
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     identity = (group, manifest.get("kind"), metadata.get("name"))
     if identity != (component.group, component.kind, component.name):
         return False
-    return metadata.get("namespace", component.namespace) == component.namespace
+    # Components of cluster-scoped objects have no namespace, their manifests may have one.
+    return (
+        not component.namespace or (metadata.get("namespace") or namespace) == component.namespace
+    )
 
 
 def _event_items(response: JsonValue) -> Sequence[object]:

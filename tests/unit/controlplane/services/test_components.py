@@ -15,7 +15,7 @@ from controlplane.services.model.service import Component
 from controlplane.services.operations.components import ComponentOperations, ObjectRelation
 from controlplane.services.operations.fences import ServiceFences
 from controlplane.services.operations.services import Services
-from controlplane.services.ports import ComponentStore
+from controlplane.services.ports import ComponentStore, ServiceStore
 from core.errors import Conflict, NotFound, Unauthenticated, Unavailable
 from core.spec.bundle import make_bundle
 from tests.fakes.actors import NOBODY, VIEWER
@@ -193,6 +193,101 @@ async def test_a_process_without_clusters_reads_no_live_object(world: MemoryOper
     with pytest.raises(Unavailable, match="no connection to clusters"):
         await offline.read_live_object(VIEWER, "d")
     assert (await offline.family(VIEWER, "d")).component == DEPLOYMENT
+
+
+def deployment(replicas: int, **metadata: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", **metadata},
+        "spec": {"replicas": replicas},
+    }
+
+
+async def rendered(world: MemoryOperations, *manifests: dict[str, Any]) -> None:
+    """Renders the service, whose default namespace is `shop`."""
+    bundle = make_bundle(manifests)
+    world.manifests.bundles[bundle.digest] = bundle
+    async with world.store.write() as tx:
+        await tx[ServiceStore].change(WEB.id, namespace="shop", digest=bundle.digest)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(("namespace", "replicas"), [("shop", 1), ("other", 2)])
+async def test_an_object_is_compared_with_the_manifest_of_its_namespace(
+    world: MemoryOperations,
+    operations: ComponentOperations,
+    live: FakeLive,
+    namespace: str,
+    replicas: int,
+    is_first: bool,
+) -> None:
+    """A manifest without a namespace is in that of the service, not in that of a namesake."""
+    manifests = [deployment(1), deployment(2, namespace="other")]
+    await rendered(world, *(manifests if is_first else reversed(manifests)))
+    await add(world, replace(DEPLOYMENT, namespace=namespace))
+    path = PATH.replace("shop", namespace)
+    live.answers[path] = deployment(9, uid="ud", namespace=namespace) | {"status": {"ready": 1}}
+    compared = await operations.compare(VIEWER, "d")
+    assert compared.desired is not None and compared.desired["spec"] == {"replicas": replicas}
+    assert compared.live is not None and compared.live["spec"] == {"replicas": 9}
+    assert "status" not in compared.live, "no manifest has it"
+
+
+async def test_an_object_without_a_manifest_is_compared_with_nothing(
+    world: MemoryOperations, operations: ComponentOperations, live: FakeLive
+) -> None:
+    """Another kind, group or name is another object. An object that is gone has no live state."""
+    live.answers[PATH] = deployment(9, uid="ud")
+    assert (await operations.compare(VIEWER, "d")).desired is None, "never rendered"
+    others = [
+        deployment(1) | {"apiVersion": "extensions/v1"},
+        deployment(1) | {"kind": "StatefulSet"},
+        deployment(1, name="api"),
+        deployment(1, namespace="other"),
+    ]
+    await rendered(world, *others)
+    compared = await operations.compare(VIEWER, "d")
+    assert (compared.desired, compared.live) == (None, live.answers[PATH])
+    del live.answers[PATH]
+    await rendered(world, deployment(1))
+    compared = await operations.compare(VIEWER, "d")
+    assert (compared.desired, compared.live) == (deployment(1), None)
+
+
+async def test_values_of_secrets_are_hidden_on_both_sides(
+    world: MemoryOperations, operations: ComponentOperations, live: FakeLive
+) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "web"},
+        "stringData": {"key": "canary-77c1-desired"},
+    }
+    await rendered(world, secret)
+    await add(world, replace(DEPLOYMENT, group="", kind="Secret"))
+    live.answers["/api/v1"] = {"resources": [{"name": "secrets", "kind": "Secret"}]}
+    live.answers["/api/v1/namespaces/shop/secrets/web"] = {
+        **secret,
+        "metadata": {"name": "web", "uid": "ud"},
+        "stringData": {"key": "canary-77c1-lived"},
+    }
+    compared = await operations.compare(VIEWER, "d")
+    assert compared.desired is not None and "key" in compared.desired["stringData"]
+    assert "canary-77c1" not in repr(compared)
+
+
+async def test_cluster_scoped_objects_have_a_manifest_whatever_namespace_it_names(
+    world: MemoryOperations, operations: ComponentOperations
+) -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    manifest = role | {"metadata": {"name": "web", "namespace": "shop"}}
+    bundle = make_bundle([manifest])
+    world.manifests.bundles[bundle.digest] = bundle
+    scoped = replace(
+        DEPLOYMENT, group="rbac.authorization.k8s.io", kind="ClusterRole", namespace=""
+    )
+    assert await operations.manifest_of(scoped, "shop", bundle.digest) == manifest
 
 
 async def test_objects_are_related_by_their_manifests(
