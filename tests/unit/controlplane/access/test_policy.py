@@ -381,6 +381,33 @@ def test_one_field_that_differs_is_enough_to_refuse_a_request(part: str) -> None
     assert KubernetesRights(rules=(replace(whole, **{part: ()}),)).allows(request)
 
 
+@pytest.mark.parametrize(
+    ("limit", "allowed"),
+    [
+        (Limit(), True),
+        (Limit(verbs=(Verb.READ, Verb.WRITE)), True),
+        (Limit(verbs=(Verb.READ,)), False),
+        (Limit(kinds=(ResourceKind.SERVICE, ResourceKind.CLUSTER)), True),
+        (Limit(kinds=(ResourceKind.CLUSTER,)), False),
+        (Limit(scopes=(Scope("project:a"),)), True),
+        (Limit(scopes=(Scope("project:b"), Scope("service:x"))), True),
+        (Limit(scopes=(Scope("project:b"),)), False),
+        (Limit((Verb.WRITE,), (ResourceKind.SERVICE,), (Scope("project:b"),)), False),
+        (Limit((Verb.WRITE,), (ResourceKind.CLUSTER,), (Scope("project:a"),)), False),
+        (Limit((Verb.READ,), (ResourceKind.SERVICE,), (Scope("project:a"),)), False),
+        (Limit((Verb.WRITE,), (ResourceKind.SERVICE,), (Scope("project:a"),)), True),
+    ],
+)
+def test_a_token_permits_what_each_part_of_its_limit_permits(limit: Limit, allowed: bool) -> None:
+    service = Resource.within(ResourceKind.SERVICE, "a", "x")
+    assert limit.allows(Verb.WRITE, service) is allowed
+    policy = Policy((Grant(BUILT_IN["editor"]),), (limit,))
+    assert policy.may(Verb.WRITE, service) is allowed
+    assert bool(policy.reasons(Verb.WRITE, service)) is allowed
+    both = Policy(policy.grants, (Limit(kinds=(ResourceKind.USER,)), limit))
+    assert both.may(Verb.WRITE, service) is allowed, "one limit of several is enough"
+
+
 def test_a_rule_without_verbs_or_kinds_has_all_of_them() -> None:
     assert Rule().rights == {(verb, kind) for verb in Verb for kind in ResourceKind}
     assert Rule((Verb.PAUSE,)).rights == {(Verb.PAUSE, kind) for kind in ResourceKind}
