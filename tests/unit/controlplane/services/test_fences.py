@@ -21,7 +21,6 @@ from controlplane.authorization import (
     Fence,
     FenceCluster,
     FenceSource,
-    ImageRule,
     ResourceKind,
     Scope,
     SourceRule,
@@ -46,7 +45,6 @@ from controlplane.services.operations.fence_use import FenceUses
 from controlplane.services.operations.fences import (
     ServiceFences,
     check_rendered_objects,
-    fence_of_job,
 )
 from controlplane.services.operations.services import ServiceChange, Services
 from controlplane.services.operations.sources import SourceChange
@@ -54,9 +52,7 @@ from controlplane.services.ports import ServiceStore
 from core.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from core.spec.bundle import KubeObject
 from core.spec.fences import MAX_NAMESPACES, ObjectRules, ServiceFence
-from core.spec.image_signatures import ImageSignatureRule, SignatureRules
 from core.spec.source import BaseFolder, RepositorySpec
-from core.spec.source_signatures import SignatureRule, SignerSet
 from core.wire import limits
 from core.wire.v1.agent_pb2 import ObjectRules as ObjectRulesMessage
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, person
@@ -673,87 +669,6 @@ async def test_a_report_says_what_the_fence_decides(world: MemoryOperations) -> 
         with pytest.raises(NotFound) as refused:
             await reports.of_service(actor, id)
         assert refused.value.kind == ResourceKind.SERVICE
-
-
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB2cbi5fHroMtyFnzWJUc7AcM5yP+/yRtAQppHPcyK3I"
-KEYS = SignerSet("shop-keys", f"ada@example.org {KEY}")
-
-
-@pytest.mark.parametrize(
-    ("fence", "field"),
-    [
-        (Fence(sources=(SourceRule("*", signed_by=("no",)),)), "fence.sources.signedBy"),
-        (Fence(signers=(KEYS, KEYS)), "fence.signers"),
-        (Fence(signers=(SignerSet("a b", KEY),)), "fence.signers.name"),
-    ],
-)
-async def test_signers_of_a_fence_have_names(projects: Projects, fence: Fence, field: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        await projects.create(ADMIN, ProjectChange(name="bank", fence=fence))
-    assert refused.value.field == field
-
-
-@pytest.mark.parametrize("keys", ["", "# nothing", "ssh-ed25519 AAAA", "ada ssh-dss AAAA", "-"])
-async def test_signers_of_a_fence_are_keys(projects: Projects, keys: str) -> None:
-    fence = Fence(signers=(SignerSet("shop-keys", keys),))
-    with pytest.raises(Invalid):
-        await projects.create(ADMIN, ProjectChange(name="bank", fence=fence))
-
-
-def test_a_fence_asks_for_signatures_of_the_sources_that_a_service_uses() -> None:
-    fence = Fence(
-        sources=(
-            SourceRule("https://git/shop", refs=("main",), signed_by=("shop-keys",)),
-            SourceRule("https://git/shop", refs=("dev",)),
-            SourceRule("https://charts/*", charts=("redis",)),
-        ),
-        signers=(KEYS,),
-    )
-    chart = SignatureRule("https://charts/*", ("redis",))
-    for ref, rules in (
-        ("main", (SignatureRule("https://git/shop", signed_by=(KEYS,)), chart)),
-        ("dev", (SignatureRule("https://git/shop"), chart)),
-    ):
-        found = fence.signature_rules([FenceSource("https://git/shop", "web", ref)])
-        assert found == SignatureRules(rules)
-    assert replace(fence, unrestricted=True).signature_rules([]) == SignatureRules()
-
-
-def test_a_fence_asks_for_signatures_of_images() -> None:
-    fence = Fence(
-        images=(ImageRule("registry/shop/*", ("shop-keys",)), ImageRule("docker.io/library/*")),
-        signers=(KEYS,),
-    ).checked()
-    assert fence.signature_rules([]).images == (
-        ImageSignatureRule("registry/shop/*", (KEYS,)),
-        ImageSignatureRule("docker.io/library/*"),
-    )
-    assert replace(fence, unrestricted=True).signature_rules([]) == SignatureRules()
-    with pytest.raises(Invalid, match="known: shop-keys"):
-        replace(fence, images=(ImageRule("*", ("other",)),)).checked()
-    with pytest.raises(Invalid, match="is not a pattern"):
-        replace(fence, images=(ImageRule("a?b"),)).checked()
-
-
-async def test_images_of_jobs_must_need_no_signature(world: MemoryOperations) -> None:
-    images = (ImageRule("registry.test/*", ("shop-keys",)), ImageRule("docker.io/library/*"))
-    fence = Fence(
-        images=images, signers=(KEYS,), destinations=(DestinationRule(("*",), "", ("*",)),)
-    )
-    await world.given(Project("jobs", "jobs", START, START, fence=fence))
-    async with world.context.store.read() as tx:
-        for image, reason in (
-            ("redis", ""),
-            ("registry.test/check@sha256:" + "0" * 64, "it is not signed"),
-            ("registry.test/check", "pin it by digest"),
-            ("evil.test/check", "no image rule allows"),
-        ):
-            pod = {"spec": {"containers": [{"image": image}]}}
-            if not reason:
-                await fence_of_job(tx, "jobs", PROD, "shop", pod)
-                continue
-            with pytest.raises(Forbidden, match=reason):
-                await fence_of_job(tx, "jobs", PROD, "shop", pod)
 
 
 async def test_the_use_of_a_fence_names_services_rules_and_refusals(
