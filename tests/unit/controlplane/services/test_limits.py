@@ -90,6 +90,9 @@ def test_sync_options_beyond_their_limits_are_named(options: SyncOptions, field:
         ({"values": "a: " + "v" * 524_285}, {"values": "a: " + "v" * 524_285}),
         *(({"values": text}, {"values": text}) for text in VALUES),
         ({"values_files": ["f" * 1024] * 64}, {"values_files": ["f" * 1024] * 64}),
+        *(({"url": url, "chart": "c"}, {"url": url, "chart": "c"}) for url in (
+            "https://charts.{{ region }}.example.org/a b", "oci://${host}/a?b", "http://h/{% x %}"
+        )),
         ({"url": "oci://charts.example.org/x", "chart": "web", "unknown": 1},
          {"url": "oci://charts.example.org/x", "chart": "web"}),
     ],
@@ -135,6 +138,12 @@ def test_deeply_nested_values_are_read_without_recursion() -> None:
         ({"url": "oci://charts.example.org/shop/%2e%2e/bank", "chart": "c"}, "helm.url"),
         ({"url": "https://charts.example.org?x=y", "chart": "c"}, "helm.url"),
         ({"url": "https://charts.example.org"}, "helm.chart"),
+        ({"url": "ftp://charts.example.org/{{ region }}", "chart": "c"}, "helm.url"),
+        ({"url": "file:///{{ region }}", "chart": "c"}, "helm.url"),
+        ({"url": "https:///{{ region }}", "chart": "c"}, "helm.url"),
+        ({"url": "https://ada@charts.example.org/${region}", "chart": "c"}, "helm.url"),
+        ({"url": "https://:word@charts.example.org/{% x %}", "chart": "c"}, "helm.url"),
+        ({"url": "https://{{ host }}/{{ path }}"}, "helm.chart"),
     ],
 )
 def test_invalid_helm_settings_are_named(given: dict[str, Any], field: str) -> None:
