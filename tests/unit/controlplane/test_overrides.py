@@ -1,5 +1,6 @@
 """Overrides of one cluster: a patch of the template, shown as a difference."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -119,6 +120,42 @@ def test_names_that_a_patch_takes_away_are_gone_and_others_stay(
         n: v for n, v in base.items() if n not in patch
     }
     assert merge_patch(after, patch) == after
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        TemplateOverride(configuration={"a": "b"}),
+        TemplateOverride(helm={"version": "1"}),
+        TemplateOverride(dry_run=True),
+    ],
+)
+def test_all_else_of_a_chart_can_be_overridden(patch: TemplateOverride) -> None:
+    check_override(CHART, patch)
+
+
+@pytest.mark.parametrize(
+    ("base", "patch", "merged"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({"a": "x"}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
+        ({"a": None}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+    ],
+)
+def test_patches_are_merged_as_their_standard_says(
+    base: dict[str, Any], patch: dict[str, Any], merged: dict[str, Any]
+) -> None:
+    """RFC 7396, appendix A."""
+    before = copy.deepcopy(base)
+    assert merge_patch(base, patch) == merged
+    assert base == before
 
 
 def test_objects_are_merged_inside() -> None:

@@ -71,6 +71,7 @@ async def test_access_is_requested(world: MemoryOperations, requests: AccessRequ
         (ASKER, "editor", OF_SHOP, 1, "why", NotFound),
         (ADMIN, "editor", Scope("project:none"), 1, "why", NotFound),
         (ANONYMOUS, "editor", INSTALLATION, 1, "why", Unauthenticated),
+        (ANONYMOUS, "editor", INSTALLATION, 0, "why", Unauthenticated),
     ],
 )
 async def test_an_invalid_request_is_refused(
@@ -115,6 +116,8 @@ async def test_requests_are_seen_by_their_users_and_by_those_who_decide(
     for actor, ids in ((ADMIN, ["s", "r"]), (ASKER, ["s", "r"]), (ADMIN_OF_SHOP, ["r"])):
         assert [view.row.id for view in await requests.all(actor)] == ids
     assert await requests.all(EDITOR) == []
+    with pytest.raises(Unauthenticated):
+        await requests.all(ANONYMOUS)
     assert await requests.get(ASKER, "s") == (later, ADA, own, (await requests.all(ADMIN))[0][3])
     for actor, id in ((ADMIN_OF_SHOP, "s"), (ADMIN, "t"), (ADMIN, "none"), (EDITOR, "r")):
         with pytest.raises(NotFound):

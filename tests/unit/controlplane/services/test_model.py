@@ -228,6 +228,8 @@ PINNED = replace(RENDERED, pinned_sha="a" * 40)
         (RENDERED, False),
         (replace(RENDERED, promoted=True), True),
         (replace(PINNED, promoted=True), True),
+        (replace(PINNED, promoted=True, input_digest=None), True),
+        (replace(PINNED, promoted=True, render_error="x"), True),
         (PINNED, True),
         (replace(PINNED, commit_sha="b" * 40), False),
         (replace(PINNED, input_digest=None), False),
@@ -336,6 +338,44 @@ def test_managed_fields_are_limited() -> None:
     live = {"data": {f"k{n}": "v" for n in range(MAX_FIELDS + 1)}}
     noted = [{"manager": "a", "fieldsV1": {"f:data": fields}}]
     assert len(managed_fields(noted, live)) == MAX_FIELDS
+
+
+def event(name: str, second: int | None, uid: str = "u", **fields: Any) -> dict[str, Any]:
+    last = None if second is None else f"2026-01-01T00:00:{second:02}Z"
+    involved = {"uid": uid, "kind": "Pod", "name": "web"}
+    given = {"metadata": {"name": name}, "involvedObject": involved, "lastTimestamp": last}
+    return {**given, "reason": name, **fields}
+
+
+def test_events_are_sorted_by_time_then_object_then_name() -> None:
+    """Events have whole seconds; the names of events end with their time in nanoseconds. Those
+    without any time are last."""
+    events = [
+        event("web.1", 5),
+        event("web.3", 5),
+        event("web.2", 5),
+        event("old", 4),
+        event("none", None),
+        event("series", None, series={"lastObservedTime": "2026-01-01T00:00:09Z"}),
+        event("micro", None, eventTime="2026-01-01T00:00:07Z"),
+        event("other", 9, uid="x"),
+    ]
+    found = [each.reason for each in parse_events(events, frozenset({"u"}))]
+    assert found == ["series", "micro", "web.3", "web.2", "web.1", "old", "none"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count", "source"),
+    [
+        ({}, 1, ""),
+        ({"count": 3, "series": {"count": 9}, "source": {"component": "kubelet"}}, 3, "kubelet"),
+        ({"count": 0, "series": {"count": 9}, "reportingComponent": "scheduler"}, 9, "scheduler"),
+        ({"count": "many", "source": None}, 1, ""),
+    ],
+)
+def test_events_of_both_apis_are_read(fields: dict[str, Any], count: int, source: str) -> None:
+    (found,) = parse_events([event("e", 1, **fields)], frozenset({"u"}))
+    assert (found.count, found.source) == (count, source)
 
 
 def test_incomplete_live_objects_are_shown_as_they_are() -> None:
