@@ -167,8 +167,20 @@ def test_a_newer_commit_with_the_error_of_an_older_one_ends_the_wait(sha: str) -
         wait(failing_again(OLD, NEW, error="bad file"), sha=sha)
 
 
+@pytest.mark.parametrize("shas", [("c" * 40,), ()])
+def test_a_newer_commit_after_it_does_not_hide_that_the_wanted_one_fails(
+    shas: tuple[str, ...],
+) -> None:
+    """Otherwise a build waits until its timeout whenever somebody pushes meanwhile."""
+    api = failing_again(*shas, error="bad file")
+    with pytest.raises(ServiceFailed, match="bad file"):
+        wait(api, sha=NEW)
+    assert {call["ref"] for call in api.sent(operations.SERVICE_MANIFESTS)} == {NEW}
+
+
 @pytest.mark.parametrize(
-    ("shas", "error"), [((OLD, NEW), "another error"), ((OLD,), "bad file"), ((), "bad file")]
+    ("shas", "error"),
+    [((OLD, NEW), "another error"), ((OLD,), "no commit"), ((), "no commit")],
 )
 def test_an_older_failure_does_not_end_it_before_the_commit_is_seen_to_fail(
     shas: tuple[str, ...], error: str

@@ -137,7 +137,7 @@ class _RenderOfCommit:
         self._error = ""
 
     def fails_with(self, message: str, service: ServiceDetails) -> bool:
-        """Reports whether the wanted commit has this error, if a poll has seen the commit."""
+        """Reports whether the wanted commit has this error, also if a newer one follows it."""
         if self._attempt != (attempt := _attempt_state(service)):
             self._attempt, self._error = attempt, self._read_error(service)
         return self._error == message
@@ -146,8 +146,9 @@ class _RenderOfCommit:
         try:
             repository = requested_sync(self._api, service["id"])["repository"]
             heads = [commit["sha"] for commit in repository["commits"]] if repository else []
-            if (sha := next(filter(self._wanted.is_commit, heads), None)) is not None:
-                service_manifests(self._api, service["id"], ref=sha, skip=_NO_OBJECTS)
+            # A head completes an abbreviated commit.
+            sha = next(filter(self._wanted.is_commit, heads), self._wanted.sha)
+            service_manifests(self._api, service["id"], ref=sha, skip=_NO_OBJECTS)
         except TowlineError as error:
             return error.message
         return ""
