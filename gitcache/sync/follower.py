@@ -228,12 +228,8 @@ class RepositoryFollower:
             return max(1.0, self._backoff.next())
         self._backoff.reset()
         self._is_failing = False
-        is_first = self._polled.measured_at is None
-        if is_first:
-            await self._measure_copy(spec)
         self._publish(spec, None)
-        if not is_first:
-            await self._measure_copy(spec)
+        await self._measure_copy(spec)
         return self._poll_interval()
 
     async def _poll(self, spec: RepositorySpec) -> None:
@@ -242,6 +238,8 @@ class RepositoryFollower:
         for _ in range(_MAX_LISTINGS):
             self._is_requested = False
             await self._poll_refs(spec)
+            if self._polled.measured_at is None:
+                await self._measure_copy(spec)
             if not self._is_requested:
                 return
 

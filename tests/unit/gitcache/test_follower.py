@@ -282,6 +282,25 @@ async def test_a_poll_under_way_shows_the_refs_of_a_later_request(watch: Watch) 
     assert shown == [third] and second != third
 
 
+async def test_a_request_while_the_copy_is_measured_is_answered_by_a_later_listing(
+    watch: Watch,
+) -> None:
+    """The first poll measures the copy, which takes seconds for a large one."""
+    watch.git.push(MAIN, 1)
+    size = watch.git.size
+
+    async def slowly(spec: RepositorySpec) -> int | None:
+        await watch.clock.sleep(5)
+        return await size(spec)
+
+    watch.git.size = slowly
+    await watch.start()
+    second = watch.git.push(MAIN, 2)
+    watch.follower.request_poll(None)
+    await watch.clock.advance(60)
+    assert [state.commits["main"].sha for state in watch.states] == [second]
+
+
 async def test_requests_during_every_listing_do_not_keep_a_poll_from_its_end(
     watch: Watch,
 ) -> None:
