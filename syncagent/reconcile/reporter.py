@@ -26,7 +26,7 @@ _WINDOW_S = 0.1
 _EACH_S = 0.005
 _MAX_WINDOW_S = 1.0
 # Minimum time between reports of one service, unless a sync has ended.
-_REST_S = 0.3
+_REST_S = 0.2
 # Work shorter than this is reported only at its end.
 _BRIEF_WORK_S = 0.3
 _MAX_PART = 500
@@ -111,7 +111,11 @@ class Reporter:
         """Reports whether the status is about to change."""
         if service.busy is not None and self._has_begun(service):
             return True
-        return service.unseen and not service.failures and not self._is_late()
+        return (
+            service.unseen
+            and not service.failures
+            and self._clock.monotonic() <= self._settle_until
+        )
 
     def _report(self, service: ServiceState) -> None:
         try:
@@ -201,9 +205,6 @@ class Reporter:
         """Reports whether work on the newest sequence was reported; its end adds the rest."""
         last_report = self._reported.get(service.id)
         return last_report is not None and last_report.sequence == service.desired.sequence
-
-    def _is_late(self) -> bool:
-        return self._clock.monotonic() > self._settle_until
 
     def _activity(
         self, service: ServiceState, components: Mapping[ObjectKey, ObservedComponent]

@@ -253,6 +253,19 @@ async def test_foreign_objects_send_no_reports_and_bursts_send_few(stand: Stand)
     assert len(stand.hub.statuses) + len(stand.hub.changes) <= report_count + 2
 
 
+async def test_a_change_right_after_a_report_waits_only_a_moment(stand: Stand) -> None:
+    """Twice the time in which changes are collected."""
+    stand.bring(workload())
+    await stand.until(lambda: stand.hub.statuses)
+    await stand.clock.advance(10)
+    live = stand.cluster.objects["apps", "StatefulSet", "prod", "db"]
+    ready = {"updatedReplicas": 1, "readyReplicas": 1}
+    for status, phase in ((ready, Phase.HEALTHY), ({}, Phase.APPLIED), (ready, Phase.HEALTHY)):
+        stand.cluster.put(live | {"status": status})
+        await stand.clock.advance(0.25)
+        assert stand.last("s")[0] is phase
+
+
 async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:
     """However often it is tried again; at most one write in five minutes."""
     stand.cluster.fail["a"] = RequestRefused("denied by the policy", status=403, reason="Forbidden")
