@@ -96,7 +96,8 @@ async def _handle_changed_object(
     context: ReconcileContext, service: ServiceState, owned: OwnedObject, observation: ObjectSeen
 ) -> float:
     """Processes a changed object; a later deletion arrives as its own observation."""
-    if not observation.partial:
+    if not observation.partial or service.current is None:
+        # Without a bundle, as after a lost disk, there is nothing to compare the content with.
         return await _compare_with_manifest(context, service, owned, observation.live)
     live = await context.cluster.get(owned.ref)
     if live is None:

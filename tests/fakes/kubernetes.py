@@ -21,7 +21,8 @@ class FakeCluster:
     `out_of_reach` is the error that everything gives. `logs` and `warned` have entries by object
     name; `events_written` are the events that the agent wrote. Kinds in `hidden` cannot be listed
     in all namespaces at once. Objects named in `fixed` cannot be changed in place; `forced` are
-    those that were applied with the fields of others.
+    those that were applied with the fields of others. Watches of kinds in `by_metadata` send only
+    the metadata.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class FakeCluster:
         self.events_written: list[ObjectEvent] = []
         self.hidden: set[str] = set()
         self.fixed: set[str] = set()
+        self.by_metadata: set[str] = set()
         self.forced: set[ObjectKey] = set()
         self._version = 100
         self._sinks: list[tuple[GroupVersionKind, str, str, Sink]] = []
@@ -114,7 +116,7 @@ class FakeCluster:
             key: one for key, one in self.objects.items() if _matches(one, api, namespace, selector)
         }
         for one in found.values():
-            sink(ObjectSeen(api, copy.deepcopy(one)))
+            sink(self._seen(api, one))
         sink(WatchListed(api, namespace, frozenset(found), self._version))
 
     async def versions(
@@ -150,7 +152,7 @@ class FakeCluster:
         self.objects[key] = new
         for api, namespace, selector, sink in self._sinks:
             if _matches(new, api, namespace, selector):
-                sink(ObjectSeen(api, copy.deepcopy(new)))
+                sink(self._seen(api, new))
         return copy.deepcopy(new)
 
     def drop(self, key: ObjectKey) -> None:
@@ -179,6 +181,13 @@ class FakeCluster:
     def count(self, verb: str) -> int:
         """Number of calls of a verb."""
         return sum(1 for used, _ in self.calls if used == verb)
+
+    def _seen(self, api: GroupVersionKind, one: KubeObject) -> ObjectSeen:
+        """What a watch sends."""
+        if api.kind not in self.by_metadata:
+            return ObjectSeen(api, copy.deepcopy(one))
+        parts = {name: copy.deepcopy(one[name]) for name in ("apiVersion", "kind", "metadata")}
+        return ObjectSeen(api, parts, partial=True)
 
     async def _touch(self, verb: str, ref: ObjectRef) -> None:
         self.calls.append((verb, str(ref)))

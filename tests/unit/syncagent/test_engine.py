@@ -228,6 +228,40 @@ async def test_nothing_is_removed_before_the_owned_objects_are_known(
     await stand.stop()
 
 
+async def test_after_a_lost_disk_objects_are_listed_and_not_read_one_by_one(
+    tmp_path: Path,
+) -> None:
+    """Nobody has said yet how they should be; then they are taken over as they are."""
+    stand = Stand(tmp_path)
+    stand.cluster.by_metadata.add("ConfigMap")
+    await stand.start()
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    await stand.stop()
+    shutil.rmtree(tmp_path)
+    stand.hub.statuses.clear()
+    stand.cluster.calls.clear()
+    await stand.start()
+    await stand.clock.advance(30)
+    assert stand.cluster.count("follow") == 1 and stand.cluster.count("get") == 0
+    stand.want("b")
+    await stand.phase(Phase.HEALTHY)
+    assert {key[3] for key in stand.cluster.objects} == {"b"}
+    await stand.stop()
+
+
+async def test_a_kind_that_is_watched_by_its_metadata_is_read_and_healed(stand: Stand) -> None:
+    """The watch tells that an object has changed, and one read tells how."""
+    stand.cluster.by_metadata.add("ConfigMap")
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    reads = stand.cluster.count("get")
+    stand.cluster.put(stand.cluster.objects[KEY] | {"data": {"key": "theirs"}})
+    await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
+    assert stand.cluster.count("get") == reads + 1
+    assert [(drift.paths, drift.healed) for drift in stand.hub.drifts] == [(("data.key",), True)]
+
+
 async def test_two_controllers_do_not_fight(stand: Stand) -> None:
     """A change that comes back at once every time is undone ever more slowly, and named."""
     stand.want("a")
