@@ -26,9 +26,9 @@ class DeletionCandidate:
     directives: Directives
 
 
-def budget(owned: int, given: int = 0) -> int:
-    """Maximum number of `owned` objects to delete at once without confirmation; `given` overrides
-    it.
+def budget(owned: int, given: int) -> int:
+    """Maximum number of `owned` objects to delete at once without confirmation; `given`
+    overrides it unless it is 0.
     """
     return given or max(MIN_BUDGET, int(owned * _SHARE))
 
@@ -49,7 +49,7 @@ def unconfirmed_deletions(
     ]
     if confirmed or len(open_ones) > most:
         return [candidate.ref for candidate in open_ones]
-    return [candidate.ref for candidate in open_ones if needs_confirmation(candidate)]
+    return [candidate.ref for candidate in open_ones if _needs_confirmation(candidate)]
 
 
 def unconfirmed_removals(
@@ -76,6 +76,6 @@ def is_protected(ref: ObjectRef) -> bool:
     return (ref.group, ref.kind) in _PROTECTED
 
 
-def needs_confirmation(candidate: DeletionCandidate) -> bool:
+def _needs_confirmation(candidate: DeletionCandidate) -> bool:
     """Reports whether this object always needs a person's confirmation."""
     return is_protected(candidate.ref) or candidate.directives.prune == DeletionPolicy.CONFIRM

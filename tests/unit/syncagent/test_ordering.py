@@ -65,7 +65,8 @@ def test_definitions_come_first_and_interceptors_last() -> None:
         ("", "Namespace"),
     ]
     assert [wave_of(ObjectRef(g, "v1", k, "", "x")) for g, k in kinds] == [3, 2, 1, 0]
-    assert wave_of(ObjectRef("example.org", "v1", "Namespace", "", "x")) == 2
+    for group, kind in (("example.org", "Namespace"), ("", "Pod"), ("node.k8s.io", "Other")):
+        assert wave_of(ObjectRef(group, "v1", kind, "", "x")) == 2
 
 
 def test_a_manifest_is_marked_placed_and_cleaned() -> None:
