@@ -15,6 +15,7 @@ from core.errors import Invalid
 from core.sealing import placeholder
 from core.sops import ENCRYPTED_PREFIX, METADATA, SopsFileKey, SopsMetadata, authenticated_path
 from core.spec.bundle import describe_object
+from syncagent.domain.field_change import is_secret
 from syncagent.domain.objects import KubeObject
 
 _PLACES = ("data", "stringData")
@@ -70,7 +71,7 @@ def extract_encrypted_values(
                 key: placeholder(found[field, key].name) if (field, key) in found else value
                 for key, value in raw[field].items()
             }
-    if not _is_secret(raw) or any(ENCRYPTED_PREFIX.decode() in text for text in _texts(plain)):
+    if not is_secret(raw) or any(ENCRYPTED_PREFIX.decode() in text for text in _texts(plain)):
         raise Invalid(
             f"{describe_object(raw)} is encrypted by SOPS outside of Secret values: "
             "encrypt the values of Secrets only (encrypted_regex: ^(data|stringData)$)"
@@ -106,10 +107,6 @@ def _values(raw: KubeObject, metadata: SopsMetadata) -> Iterator[tuple[str, str,
             name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()
             value = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
             yield field, key, value
-
-
-def _is_secret(raw: KubeObject) -> bool:
-    return (raw.get("apiVersion"), raw.get("kind")) == ("v1", "Secret")
 
 
 def _texts(value: object) -> Iterator[str]:

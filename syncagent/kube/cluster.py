@@ -1,7 +1,6 @@
 """The API server: the port `KubeApi` over HTTP."""
 
 import hashlib
-import re
 from collections.abc import AsyncIterator
 
 import structlog
@@ -15,13 +14,10 @@ from syncagent.kube.objects import KubeObjects, RequestSender, object_path
 from syncagent.kube.watch import KindWatcher
 from syncagent.ports import Allowed, ObjectEvent, RequestRefused, Sink
 
-_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_PAGE = 500
 _LOG_LINES, _LOG_BYTES = 20, 32 << 10
 _WARNINGS_READ, _MAX_WARNINGS_REPORTED = 50, 3
 _EVENT = GroupVersionKind("", "v1", "Event")
 _SAID = 1024
-_PLAIN = re.compile(r"[A-Za-z0-9._-]*")
 
 log = structlog.get_logger(__name__)
 

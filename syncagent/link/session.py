@@ -46,7 +46,7 @@ class SyncEnded(Exception):
 
 
 class SyncCall(Protocol):
-    """The agent's end of Sync (see"""
+    """The agent's end of a Sync call."""
 
     async def read(self) -> pb.HubMessage | None: ...
     async def write(self, message: pb.AgentMessage) -> None: ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from core.errors import TowlineError, Unavailable
+from core.errors import Code, TowlineError, Unavailable
 from core.runtime.tasks import Work
 from core.spec.desired import BundleSpec, Desired
 from core.spec.objects import ObjectRef
@@ -42,6 +42,8 @@ _IMMUTABLE = re.compile(
     re.IGNORECASE,
 )
 HEALS_KEPT = 15
+# Reasons of problems that say nothing about the objects: the cluster cannot be reached.
+TRANSIENT_REASONS = frozenset({str(Code.UNAVAILABLE), "Unreachable"})
 # Message for internal errors.
 INTERNAL = "internal error of the agent; see its log"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from core.errors import Code, Invalid, TowlineError, Unavailable
+from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import is_local_id
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
@@ -34,7 +34,7 @@ from syncagent.ports import (
     ServiceReports,
     StateStore,
 )
-from syncagent.reconcile.applier import INTERNAL, problem_of
+from syncagent.reconcile.applier import INTERNAL, TRANSIENT_REASONS, problem_of
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.diagnostics import Diagnostics
 from syncagent.reconcile.event_recorder import EventRecorder
@@ -58,8 +58,6 @@ log = structlog.get_logger(__name__)
 
 _COLLECT_GARBAGE_EVERY_S = 600.0
 _ANSWER_AGAIN_S = 5.0
-# Problems that cannot be written as events now.
-_TRANSIENT_REASONS = {str(Code.UNAVAILABLE), "Unreachable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ class ReconcileEngine:
             self._tasks,
             self._diagnostics,
             clock,
-            self._on_descendants_change,
+            self._reporter.mark_changed,
         )
         self._watchers = Watchers(
             cluster, self._registry, self._tasks, descendants, clock, self._on_observation
@@ -160,7 +158,7 @@ class ReconcileEngine:
             self._tasks.spawn("recover", self._recover())
         else:
             self._cluster_checked.set()
-        self._resume_all()
+        self.resume()
 
     async def failed(self) -> BaseException:
         """Waits until a permanent task has ended, and returns its error."""
@@ -254,10 +252,6 @@ class ReconcileEngine:
         """Answers a command that this agent does not support."""
         self._answer(CommandAnswer(command_id, CommandOutcome.REFUSED, reason))
 
-    def resume(self) -> None:
-        """Retries all services at once, after a freeze."""
-        self._resume_all()
-
     def _service_of_command(self, command_id: str, service_id: str) -> ServiceState | None:
         """Returns the service of a command; None: the command has been answered."""
         answer = self._memory.find_answer(command_id)
@@ -272,7 +266,8 @@ class ReconcileEngine:
             )
         return None
 
-    def _resume_all(self) -> None:
+    def resume(self) -> None:
+        """Watches and syncs all services: after the start, a recovery or a freeze."""
         for service in self._registry:
             for owned in service.owned.values():
                 self._watchers.watch(owned.ref)
@@ -302,9 +297,6 @@ class ReconcileEngine:
         self._reporter.mark_changed(service.id)
         if must_process:
             self._queue.add(service.id)
-
-    def _on_descendants_change(self, service: ServiceState) -> None:
-        self._reporter.mark_changed(service.id)
 
     async def _process_service(self, service_id: str) -> None:
         service = self._registry.get(service_id)
@@ -383,7 +375,7 @@ class ReconcileEngine:
         """Writes failures as events on the object, or on its namespace."""
         spec = service.desired.spec
         for key, problem in service.failures.items():
-            if problem.reason in _TRANSIENT_REASONS or spec is None or problem.ref is None:
+            if problem.reason in TRANSIENT_REASONS or spec is None or problem.ref is None:
                 continue
             owned = service.owned.get(key) if key else None
             text = f"service {spec.name}: {problem.message}"
@@ -508,7 +500,7 @@ class ReconcileEngine:
         log.info("state directory is new", objects_found=found)
         self._registry.gap = ""
         self._cluster_checked.set()
-        self._resume_all()
+        self.resume()
 
     async def _collect_garbage(self) -> None:
         """Ends watches and deletes bundles that no service needs any more."""

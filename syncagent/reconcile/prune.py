@@ -112,24 +112,15 @@ async def _prepare_deletion(
     context: ReconcileContext, service: ServiceState, owned: OwnedObject, terms: DeletionTerms
 ) -> _PendingDeletion | None:
     """Prepares the deletion of an object; None if there is nothing to delete."""
-    adopting_service = (
-        None if owned.leaving else context.registry.adopting_service(service, owned.key)
-    )
-    if adopting_service is not None and adopting_service.project != service.project:
-        # Nothing is handed over through a fence: the other service creates its own object.
-        adopting_service = None
-    if (
-        adopting_service is not None
-        and adopting_service.due
-        and adopting_service.current != adopting_service.desired
-    ):
+    adopting = _adopting_service(context, service, owned)
+    if adopting is not None and adopting.due and adopting.current != adopting.desired:
         # Its newest desired state decides whether it still wants the object.
         owned.needs_apply = True
-        context.retry_now(adopting_service)
+        context.retry_now(adopting)
         return None
     try:
-        if adopting_service is not None:
-            await _hand_over(context, service, owned, adopting_service)
+        if adopting is not None:
+            await _hand_over(context, service, owned, adopting)
             return None
         live = await context.cluster.get(owned.ref)
         if live is None or owner_of(live) != service.id:
@@ -149,11 +140,21 @@ async def _prepare_deletion(
         return None
 
 
+def _adopting_service(
+    context: ReconcileContext, service: ServiceState, owned: OwnedObject
+) -> ServiceState | None:
+    """Finds the service that takes an object over. Nothing is handed over through a fence: the
+    other service creates its own object.
+    """
+    adopting = None if owned.leaving else context.registry.adopting_service(service, owned.key)
+    return adopting if adopting is not None and adopting.project == service.project else None
+
+
 async def _hand_over(
     context: ReconcileContext,
     service: ServiceState,
     owned: OwnedObject,
-    adopting_service: ServiceState,
+    adopting: ServiceState,
 ) -> None:
     """Hands an unchanged object over to the adopting service.
     Our labels are removed: an adopting service that is paused, or not loaded after a restart, would
@@ -163,7 +164,7 @@ async def _hand_over(
     if live is not None and owner_of(live) == service.id:
         await context.cluster.merge(owned.ref, release_patch())
     forget(context, service, owned)
-    context.retry_now(adopting_service)
+    context.retry_now(adopting)
 
 
 def _unconfirmed(

@@ -24,14 +24,13 @@ from syncagent.domain.verification import (
     judge_bundle,
 )
 from syncagent.ports import KubeApi, Metrics, ServiceReports, StateStore
+from syncagent.reconcile.applier import TRANSIENT_REASONS
 from syncagent.reconcile.registry import ServiceRegistry, ServiceState
 
 log = structlog.get_logger(__name__)
 
 _CHECK_EVERY_S = 5.0
 _MAX_PODS = 200
-# These mean that the cluster cannot be reached, not that the bundle is bad.
-_TRANSIENT_REASONS = {"UNAVAILABLE", "Unreachable"}
 
 
 class Verifier:
@@ -132,7 +131,7 @@ class Verifier:
     ) -> ObservedService | None:
         """Observes a service; None if its state is unknown now."""
         is_transient = any(
-            problem.reason in _TRANSIENT_REASONS for problem in service.failures.values()
+            problem.reason in TRANSIENT_REASONS for problem in service.failures.values()
         )
         if is_transient or service.unseen or self._registry.gap:
             return None

@@ -1,4 +1,4 @@
-"""Services, objects and executed commands: the port `Memory` on SQLite."""
+"""Services, objects and executed commands: the port `StateStore` on SQLite."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -103,15 +103,15 @@ class SqliteStateStore:
                 "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
-                        *one.key,
-                        one.ref.version,
-                        one.service_id,
-                        one.uid,
-                        one.applied,
-                        one.live,
-                        one.version,
+                        *entry.key,
+                        entry.ref.version,
+                        entry.service_id,
+                        entry.uid,
+                        entry.applied,
+                        entry.live,
+                        entry.version,
                     )
-                    for one in owned
+                    for entry in owned
                 ],
             )
             db.executemany(

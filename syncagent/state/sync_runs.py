@@ -1,4 +1,4 @@
-"""Progress of syncs with hooks or waves: the port `Runs` on SQLite."""
+"""Progress of syncs with hooks or waves: the port `SyncRunStore` on SQLite."""
 
 import orjson
 

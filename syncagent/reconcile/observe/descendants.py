@@ -19,7 +19,7 @@ from syncagent.domain.observed.pods import crash_of
 from syncagent.domain.observed.unmanaged_children import WatchPlace
 from syncagent.ports import KubeApi
 from syncagent.reconcile.diagnostics import Diagnostics
-from syncagent.reconcile.registry import ServiceRegistry, ServiceState
+from syncagent.reconcile.registry import ServiceRegistry
 
 _REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
 _JOB = GroupVersionKind("batch", "v1", "Job")
@@ -40,8 +40,8 @@ _TOGETHER_S = 0.2
 
 
 class Descendants:
-    """Watches the kinds of descendants; `on_change` gets the service whose descendants have
-    changed.
+    """Watches the kinds of descendants; `mark_changed` gets the id of each service whose
+    descendants have changed.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Descendants:
         tasks: Tasks,
         diagnostics: Diagnostics,
         clock: Clock,
-        on_change: Callable[[ServiceState], None],
+        mark_changed: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
         self._diagnostics = diagnostics
         self._clock = clock
-        self._notify = on_change
+        self._mark_changed = mark_changed
         self._running: dict[GroupVersionKind, dict[str, asyncio.Task[None]]] = {}
         self._listed: dict[WatchPlace, asyncio.Event] = {}
         self._to_list_again: set[WatchPlace] = set()
@@ -183,9 +183,9 @@ class Descendants:
         service = self._registry.service_of_descendant(uid)
         self._registry.tree.drop(uid)
         if service is not None:
-            self._notify(service)
+            self._mark_changed(service.id)
 
     def _notify_service(self, uid: str) -> None:
         service = self._registry.service_of_descendant(uid)
         if service is not None:
-            self._notify(service)
+            self._mark_changed(service.id)
