@@ -74,10 +74,16 @@ class CredentialFile:
         self._path = path
 
     async def load(self) -> AgentCredentials | None:
+        """Invalid: the file is damaged, for example by a power cut."""
         if not self._path.exists():
             return None
-        found = json.loads(self._path.read_text())
-        return AgentCredentials(found["token"], found["clusterId"])
+        try:
+            found = json.loads(self._path.read_text())
+            return AgentCredentials(found["token"], found["clusterId"])
+        except (ValueError, KeyError, TypeError):
+            raise Invalid(
+                f"{self._path} is damaged: delete it, so that the agent joins again"
+            ) from None
 
     async def save(self, credentials: AgentCredentials) -> None:
         text = json.dumps({"token": credentials.token, "clusterId": credentials.cluster_id})

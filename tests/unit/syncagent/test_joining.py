@@ -147,6 +147,16 @@ async def test_an_agent_with_stored_credentials_goes_on(tmp_path: Path) -> None:
     assert await joined_settings(found, FakeClock()) is found
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"token": "twa_x"}'])
+async def test_a_damaged_file_of_credentials_names_the_next_step(
+    tmp_path: Path, content: bytes
+) -> None:
+    """Such as the empty file that a power cut leaves."""
+    (tmp_path / "credentials.json").write_bytes(content)
+    with pytest.raises(Invalid, match="credentials.json is damaged: delete it"):
+        await CredentialFile(tmp_path / "credentials.json").load()
+
+
 async def test_joining_repeats_while_nobody_answers_and_ends_with_a_refusal(tmp_path: Path) -> None:
     asked = 0
 
