@@ -30,6 +30,9 @@ from syncagent.domain.sops_values import EncryptedValue
 from syncagent.domain.sync_run import SyncRun
 from syncagent.domain.verification import BundleVerification
 
+INTERNAL_ERROR = "internal error of the agent; see its log"
+"""Message of a failure that only the log explains."""
+
 
 class RequestRefused(TowlineError):
     """The API server refused a request; a retry of the same request is unlikely to succeed.

@@ -19,6 +19,7 @@ from core.spec.sync import Removal
 from syncagent.autonomy.definitions import DefinitionReader, ParsedDefinitions
 from syncagent.domain.local_services import Document, ServiceDefinition
 from syncagent.ports import (
+    INTERNAL_ERROR,
     BundleStore,
     DefinitionSource,
     FollowedRepositories,
@@ -37,7 +38,6 @@ _UNDEFINED = (
 )
 _UNREAD = "is not defined in the readable documents, and kept unchanged: {}"
 _NAMED = 5
-_INTERNAL = "internal error of the agent; see its log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class LocalServices:
             return
         except Exception:
             log.exception("service cannot be rendered", service=definition.name)
-            self._report_definition(definition, service_id, stored, error=_INTERNAL)
+            self._report_definition(definition, service_id, stored, error=INTERNAL_ERROR)
             return
         spec = _spec(definition, rendered, stored)
         if stored is None or stored.spec != spec:

@@ -32,6 +32,7 @@ from syncagent.jobs.template import (
     secret_ref,
 )
 from syncagent.ports import (
+    INTERNAL_ERROR,
     JobCluster,
     JobFences,
     JobReports,
@@ -147,8 +148,7 @@ class JobRunner:
             end = replace(job.status, phase=JobPhase.FAILED, message=error.message)
         except Exception:
             log.exception("job failed here", job=job.spec.command_id)
-            message = "internal error of the agent; see its log"
-            end = replace(job.status, phase=JobPhase.FAILED, message=message)
+            end = replace(job.status, phase=JobPhase.FAILED, message=INTERNAL_ERROR)
         finally:
             self._running.pop(job.spec.command_id, None)
         await self._delete_secret(job)

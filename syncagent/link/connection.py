@@ -1,14 +1,14 @@
 """One channel to the control plane, and the companions that run on it beside Sync."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from core.rpc.calls import CallChannel
-from core.runtime.tasks import Tasks
+from core.runtime.tasks import Tasks, Work
 
 # Runs on a connection until it closes. Once the event is set, it accepts no new work and returns
 # when its open work has ended.
-Companion = Callable[[CallChannel, asyncio.Event], Awaitable[None]]
+Companion = Callable[[CallChannel, asyncio.Event], Work[None]]
 
 
 class ControlPlaneConnection:
@@ -25,7 +25,7 @@ class ControlPlaneConnection:
     def start_companions(self, companions: tuple[Companion, ...]) -> None:
         """Starts the companions."""
         for companion in companions:
-            work = _run(companion, self.channel, self._draining)
+            work = companion(self.channel, self._draining)
             self._running.add(self._tasks.spawn("companion", work))
 
     async def drain(self) -> None:
@@ -41,7 +41,3 @@ class ControlPlaneConnection:
         """Ends the companions and closes the channel."""
         await self._tasks.stop()
         await self.channel.close()
-
-
-async def _run(companion: Companion, channel: CallChannel, leaving: asyncio.Event) -> None:
-    await companion(channel, leaving)

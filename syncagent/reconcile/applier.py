@@ -21,7 +21,7 @@ from syncagent.domain.ignored_differences import ignored_fields, owned_part
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import ObjectManifest
 from syncagent.domain.waves import in_waves
-from syncagent.ports import RequestRefused, UnknownApi
+from syncagent.ports import INTERNAL_ERROR, RequestRefused, UnknownApi
 from syncagent.reconcile import sealed
 from syncagent.reconcile.bundle_plan import BundlePlan
 from syncagent.reconcile.context import ReconcileContext
@@ -44,8 +44,6 @@ _IMMUTABLE = re.compile(
 HEALS_KEPT = 15
 # Reasons of problems that say nothing about the objects: the cluster cannot be reached.
 TRANSIENT_REASONS = frozenset({str(Code.UNAVAILABLE), "Unreachable"})
-# Message for internal errors.
-INTERNAL = "internal error of the agent; see its log"
 
 
 @dataclass(slots=True)
@@ -105,7 +103,7 @@ class ManifestApplier:
         except Exception:
             log.exception("object cannot be applied", object=str(manifest.ref))
             self.service.failures[manifest.key] = Problem(
-                INTERNAL, reason="Internal", ref=manifest.ref
+                INTERNAL_ERROR, reason="Internal", ref=manifest.ref
             )
 
     async def _apply(self, manifest: ObjectManifest) -> None:

@@ -23,6 +23,7 @@ from core.spec.status import Problem, StageTimes
 from core.spec.sync import ObjectSelection
 from syncagent.domain.events import Observation
 from syncagent.ports import (
+    INTERNAL_ERROR,
     BundleFetcher,
     BundleStore,
     DecryptionKeys,
@@ -34,7 +35,7 @@ from syncagent.ports import (
     ServiceReports,
     StateStore,
 )
-from syncagent.reconcile.applier import INTERNAL, TRANSIENT_REASONS, problem_of
+from syncagent.reconcile.applier import TRANSIENT_REASONS, problem_of
 from syncagent.reconcile.context import ReconcileContext
 from syncagent.reconcile.diagnostics import Diagnostics
 from syncagent.reconcile.event_recorder import EventRecorder
@@ -362,7 +363,7 @@ class ReconcileEngine:
             return CommandAnswer(command_id, CommandOutcome.FAILED, error.message)
         except Exception:
             log.exception("objects cannot be synced", service=service.id)
-            return CommandAnswer(command_id, CommandOutcome.FAILED, INTERNAL)
+            return CommandAnswer(command_id, CommandOutcome.FAILED, INTERNAL_ERROR)
         text = "; ".join(problem.message for problem in problems)
         outcome = CommandOutcome.FAILED if problems else CommandOutcome.SUCCEEDED
         return CommandAnswer(command_id, outcome, text)
@@ -419,7 +420,7 @@ class ReconcileEngine:
                 self._on_sync_error(service, error)
             except Exception:
                 log.exception("service cannot be synced", service=service.id)
-                service.failures[None] = Problem(INTERNAL, reason="Internal")
+                service.failures[None] = Problem(INTERNAL_ERROR, reason="Internal")
             finally:
                 service.busy = None
 
@@ -457,7 +458,7 @@ class ReconcileEngine:
             service.failures[key] = problem_of(error, None)
         except Exception:
             log.exception("object cannot be processed", service=service.id, object=key)
-            service.failures[key] = Problem(INTERNAL, reason="Internal")
+            service.failures[key] = Problem(INTERNAL_ERROR, reason="Internal")
         return service.retry.next()
 
     def _schedule_retry(self, service: ServiceState, wait: float) -> None:

@@ -10,12 +10,11 @@ from core.sealing import SealingKey
 from core.spec.render_orders import ORDER_SECRET_NAME, RenderOrder, load_order
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from core.spec.sealed_secrets import SealedSecret
-from syncagent.ports import CommandAnswers, LinkDown, OrderedRenders, Uploader
+from syncagent.ports import INTERNAL_ERROR, CommandAnswers, LinkDown, OrderedRenders, Uploader
 
 log = structlog.get_logger(__name__)
 
 _MAX_WAITING = 256
-_INTERNAL = "internal error of the agent; see its log"
 
 
 class RenderOrders:
@@ -89,5 +88,5 @@ class RenderOrders:
             return CommandAnswer(command_id, CommandOutcome.FAILED, error.message)
         except Exception:
             log.exception("render order failed")
-            return CommandAnswer(command_id, CommandOutcome.FAILED, _INTERNAL)
+            return CommandAnswer(command_id, CommandOutcome.FAILED, INTERNAL_ERROR)
         return CommandAnswer(command_id, CommandOutcome.SUCCEEDED, rendered=rendered)

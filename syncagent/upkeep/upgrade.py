@@ -20,7 +20,7 @@ from core.spec.jobs import JobSpec
 from core.spec.objects import ObjectRef
 from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.domain.objects import KubeFields, KubeObject
-from syncagent.ports import JobCommands, RequestRefused
+from syncagent.ports import CommandAnswers, JobCommands, RequestRefused
 
 log = structlog.get_logger(__name__)
 
@@ -47,12 +47,6 @@ class DeploymentApi(Protocol):
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None: ...
 
 
-class Answers(Protocol):
-    """Sends answers to refused commands."""
-
-    def done(self, done: CommandAnswer) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class AgentDeployment:
     """The agent's own Deployment, and the names of images, without tag or digest, that may replace
@@ -76,7 +70,7 @@ class Upgrader:
         agent_deployment: AgentDeployment | None,
         cluster: DeploymentApi,
         jobs: JobCommands,
-        answers: Answers,
+        answers: CommandAnswers,
         clock: Clock,
     ) -> None:
         self._clock = clock
