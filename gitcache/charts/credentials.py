@@ -27,6 +27,11 @@ class ChartCredentialFinder:
     def __init__(self, followed: Mapping[RepositoryId, RepositorySpec]) -> None:
         self._followed = followed
 
+    def account(self, url: str, project: str) -> RegistryAccount | None:
+        """Returns the account for a registry; None: anonymous."""
+        credentials = self.find(url, project)
+        return credentials.account if credentials else None
+
     def find(self, url: str, project: str) -> ChartCredentials | None:
         """Returns the account for a chart repository; the longest matching URL wins."""
         urls = {spec.id: spec.url for spec in self._followed.values() if spec.project == project}

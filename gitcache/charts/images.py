@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import inf
 
 from core.errors import NotFound
-from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient
 from core.outbound.reply import HttpClient
 from core.runtime.clock import Clock
@@ -44,7 +43,7 @@ class RegistryImages:
             return cached
 
         async def fetch() -> _Signatures:
-            account = self._account(image, project)
+            account = self._accounts.account(f"oci://{image.repository}", project)
             reader = SignatureReader(self._client, _oci_repository(image), account)
             signatures = await reader.read(image.digest)
             unsigned_until = self._clock.monotonic() + _UNSIGNED_CACHE_SECONDS
@@ -56,14 +55,10 @@ class RegistryImages:
     async def digest(self, image: ImageName, project: str) -> str:
         """Implements `ImageRegistry.digest`."""
         try:
-            account = self._account(image, project)
+            account = self._accounts.account(f"oci://{image.repository}", project)
             return await self._client.digest(_oci_repository(image), image.tag or "latest", account)
         except NotFound:
             return ""
-
-    def _account(self, image: ImageName, project: str) -> RegistryAccount | None:
-        credentials = self._accounts.find(f"oci://{image.repository}", project)
-        return credentials.account if credentials else None
 
 
 def _oci_repository(image: ImageName) -> OciRepository:

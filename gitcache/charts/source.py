@@ -241,16 +241,15 @@ class ChartSource:
         return await self._get_limited(url, self._headers(chart_ref), self._limits.index_bytes)
 
     def _oci_repository(self, chart_ref: ChartRef) -> OciChartRepository:
-        credentials = self._account(chart_ref)
-        account = credentials.account if credentials else None
+        account = self._accounts.account(chart_ref.repository, chart_ref.project)
         return OciChartRepository(self._registries, chart_ref.repository, chart_ref.name, account)
 
     def _account(self, chart_ref: ChartRef) -> ChartCredentials | None:
         return self._accounts.find(chart_ref.repository, chart_ref.project)
 
     def _headers(self, chart_ref: ChartRef) -> dict[str, str]:
-        credentials = self._account(chart_ref)
-        return credentials.account.headers if credentials else {}
+        account = self._accounts.account(chart_ref.repository, chart_ref.project)
+        return account.headers if account else {}
 
     async def _get_limited(self, url: URL, headers: dict[str, str], max_bytes: int) -> bytes:
         """Downloads a file. Raises Invalid beyond the limit, Unavailable."""

@@ -133,21 +133,17 @@ class GitMirror:
             seconds=options.fetch_seconds,
         )
         self.history = HistoryReader(home, self.runner, self.git, self.lean, self.disk)
-        self.reader = GitTrees(
+        self.large_files = LargeFiles(
+            self.http,
+            self.routes,
             self.clones.path,
-            TreeLimits(options.files, options.total_bytes),
-            complete=self.clones.complete,
-            is_lean=self.clones.is_lean,
-            large=LargeFiles(
-                self.http,
-                self.routes,
-                self.clones.path,
-                limit=options.large_file,
-                total=options.total_bytes,
-                seconds=options.fetch_seconds,
-            ),
-            submodules=Submodules(self.clones.graft, followed),
+            limit=options.large_file,
+            total=options.total_bytes,
+            seconds=options.fetch_seconds,
         )
+        self.submodules = Submodules(self.clones.graft, followed)
+        limits = TreeLimits(options.files, options.total_bytes)
+        self.reader = GitTrees(self.clones, limits, self.large_files, self.submodules)
 
     async def open(self) -> None:
         """Creates and cleans the folder, and checks the git version. Raises GitError."""

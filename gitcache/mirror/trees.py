@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +14,13 @@ from gitcache.domain.commits import CommitRecord, parse_commit
 from gitcache.domain.submodules import MODULES_FILE, parse_modules
 from gitcache.domain.trees import SUBMODULE, TREE, Entry, check_entry_name
 from gitcache.mirror.catfile import Info, OpenClones
+from gitcache.mirror.clones import GitClones
 from gitcache.mirror.lfs import LargeFiles
 from gitcache.mirror.parsed_trees import ParsedTrees, Tree
 from gitcache.mirror.submodules import Submodules
 
 Level = Mapping[str, Sequence[tuple[str, str]]]
 CloneVersion = tuple[int, int]
-Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
 _MAX_CACHE_LOOKUPS = 16
 _MAX_TREE_BYTES = 16 << 20
@@ -55,27 +55,18 @@ class _Commit(NamedTuple):
 
 
 class GitTrees:
-    """Implements `TreeReader` for all clones.
-
-    `complete` fetches the missing files of a lean clone, `large` resolves Git LFS pointers, and
-    `submodules` fetches the commits of submodules.
-    """
+    """Implements `TreeReader` for all clones."""
 
     def __init__(
         self,
-        path_of: Callable[[RepositorySpec], Path],
+        clones: GitClones,
         limits: TreeLimits,
-        *,
-        complete: Complete | None = None,
-        is_lean: Callable[[RepositorySpec], bool] = lambda _: False,
-        large: LargeFiles | None = None,
-        submodules: Submodules | None = None,
+        large_files: LargeFiles,
+        submodules: Submodules,
     ) -> None:
-        self._path_of = path_of
-        self._complete = complete
-        self._is_lean = is_lean
+        self._clones = clones
         self._checked_folders: set[tuple[int, str]] = set()
-        self._large_files = large
+        self._large_files = large_files
         self._submodules = submodules
         self._limits = limits
         self._open_clones = OpenClones(limits.open_clones)
@@ -84,7 +75,7 @@ class GitTrees:
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """Implements `TreeReader.commit`."""
-        commit = await self._read_commit(self._path_of(spec), sha)
+        commit = await self._read_commit(self._clones.path(spec), sha)
         if commit is None:
             return None
         if spec.submodules:
@@ -93,7 +84,7 @@ class GitTrees:
 
     async def commit_object(self, spec: RepositorySpec, sha: str) -> bytes:
         """Implements `TreeReader.commit_object`."""
-        commit = await self._read_commit(self._path_of(spec), sha)
+        commit = await self._read_commit(self._clones.path(spec), sha)
         if commit is None:
             raise Unavailable(f"commit {sha[:12]} is no longer in the local copy")
         return commit.data
@@ -212,11 +203,11 @@ class GitTrees:
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
         """Implements `TreeReader.blobs`; checks sizes before it reads."""
         blob_ids = list(dict.fromkeys(ids))
-        async with self._open_clones.open_reader(self._path_of(spec)) as objects:
+        async with self._open_clones.open_reader(self._clones.path(spec)) as objects:
             infos = await objects.infos(blob_ids)
             missing = [blob for blob, info in zip(blob_ids, infos, strict=True) if info is None]
-            if missing and self._complete is not None:
-                await self._complete(spec, missing)
+            if missing:
+                await self._clones.complete(spec, missing)
                 infos = await objects.infos(blob_ids)
             total = _total_size(infos, "blob", "file")
             if total > self._limits.total_bytes:
@@ -225,31 +216,26 @@ class GitTrees:
                     f"the limit is {self._limits.total_bytes:,}"
                 )
             data = await objects.contents(blob_ids)
-        contents = dict(zip(blob_ids, data, strict=True))
-        return (
-            contents
-            if self._large_files is None
-            else await self._large_files.resolve(spec, contents)
-        )
+        return await self._large_files.resolve(spec, dict(zip(blob_ids, data, strict=True)))
 
     async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
         """Implements `TreeReader.prefetch`; checks each folder only once."""
-        if self._complete is None or not self._is_lean(spec):
+        if not self._clones.is_lean(spec):
             return
         # A new clone at the same path has other files: identify it by its inode.
-        clone = self._path_of(spec).stat().st_ino
+        clone = self._clones.path(spec).stat().st_ino
         entries = await self.ids(spec, tree, paths)
         used = [entry for entry in entries.values() if entry is not None]
         checked, files = await self._unchecked_files(
             spec, clone, {entry.id for entry in used if entry.is_tree}
         )
         files |= {entry.id for entry in used if entry.is_file}
-        async with self._open_clones.open_reader(self._path_of(spec)) as objects:
+        async with self._open_clones.open_reader(self._clones.path(spec)) as objects:
             blob_ids = list(files)
             infos = await objects.infos(blob_ids)
         missing = [blob for blob, info in zip(blob_ids, infos, strict=True) if info is None]
         if missing:
-            await self._complete(spec, missing)
+            await self._clones.complete(spec, missing)
         if len(self._checked_folders) > _MAX_CHECKED_FOLDERS:
             self._checked_folders.clear()
         self._checked_folders |= {(clone, tree_id) for tree_id in checked}
@@ -276,7 +262,7 @@ class GitTrees:
 
     async def release(self, spec: RepositorySpec) -> None:
         """Implements `TreeReader.release`."""
-        await self._open_clones.close(self._path_of(spec))
+        await self._open_clones.close(self._clones.path(spec))
 
     async def close(self) -> None:
         """Ends all processes."""
@@ -285,7 +271,7 @@ class GitTrees:
     async def _remember_submodules(self, spec: RepositorySpec, tree: str) -> None:
         """Stores the URLs of a commit's submodules for later reads."""
         file = (await self.ids(spec, tree, [MODULES_FILE]))[MODULES_FILE]
-        if file is None or not file.is_file or self._submodules is None:
+        if file is None or not file.is_file:
             return
         modules = parse_modules((await self.blobs(spec, [file.id]))[file.id])
         entries = await self.ids(spec, tree, modules.keys())
@@ -298,7 +284,7 @@ class GitTrees:
         """Returns the root tree of a submodule's commit; fetches it if needed."""
         plain = replace(spec, submodules=False)
         record = await self.commit(plain, entry.id)
-        if record is None and self._submodules is not None:
+        if record is None:
             await self._submodules.fetch_commit(spec, path, entry.id)
             record = await self.commit(plain, entry.id)
         if record is None:
@@ -315,7 +301,7 @@ class GitTrees:
         }
         uncached = [tree_id for tree_id in ids if tree_id not in trees]
         if uncached:
-            async with self._open_clones.open_reader(self._path_of(spec)) as objects:
+            async with self._open_clones.open_reader(self._clones.path(spec)) as objects:
                 size = _total_size(await objects.infos(uncached), "tree", "folder")
                 if size > _MAX_TREE_BYTES:
                     raise Invalid(f"the folders' lists of files have {size:,} bytes")

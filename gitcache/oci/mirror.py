@@ -99,10 +99,8 @@ class ArtifactMirror:
         await self._stores.clones.add_packs(spec, wants, packs)
 
     def _registry(self, spec: RepositorySpec) -> ArtifactRegistry:
-        credentials = self._accounts.find(spec.url, spec.project)
-        return ArtifactRegistry(
-            self._client, spec.url, credentials.account if credentials else None
-        )
+        account = self._accounts.account(spec.url, spec.project)
+        return ArtifactRegistry(self._client, spec.url, account)
 
     async def _commit_for(
         self, spec: RepositorySpec, registry: ArtifactRegistry, digest: str

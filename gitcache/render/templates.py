@@ -44,12 +44,8 @@ def _environment() -> "Environment":
     return Limited(undefined=StrictUndefined)
 
 
-def expand(
-    files: Mapping[str, bytes],
-    parameters: Mapping[str, object],
-    suffixes: tuple[str, ...] = MANIFEST_SUFFIXES,
-) -> dict[str, bytes]:
-    """Renders the templates among files: `*.liquid`, which lose that suffix, and `suffixes`.
+def expand(files: Mapping[str, bytes], parameters: Mapping[str, object]) -> dict[str, bytes]:
+    """Renders the templates among files: `*.liquid`, which lose that suffix, and manifests.
 
     Raises Invalid, naming file, line and error, for example an undefined name.
     """
@@ -58,7 +54,7 @@ def expand(
         target = path.removesuffix(TEMPLATE_SUFFIX)
         if target != path and target in files:
             raise Invalid(f"{path}: conflicts with the file {target}; remove one of them")
-        is_template = target != path or path.endswith(suffixes)
+        is_template = target != path or path.endswith(MANIFEST_SUFFIXES)
         result[target] = expand_text(path, data, parameters) if is_template else data
     return result
 

@@ -49,6 +49,7 @@ from gitcache.sync.plans import RenderPlanner
 from gitcache.sync.render_groups import RenderGroups
 from gitcache.sync.signed_refs import SignedRefs
 
+_FAILURE_SECONDS = 5.0
 _MAX_FAILURES = 1000
 
 
@@ -78,11 +79,10 @@ class RenderPorts:
 class RenderService:
     """Renders once per digest of inputs, also across restarts.
 
-    Caches failures for `failure_seconds`, so that a broken service on many clusters is rendered
-    once.
+    Caches failures for 5 s, so that a broken service on many clusters is rendered once.
     """
 
-    def __init__(self, ports: RenderPorts, clock: Clock, *, failure_seconds: float = 5.0) -> None:
+    def __init__(self, ports: RenderPorts, clock: Clock) -> None:
         self._ports = ports
         self._images = ImageEvidence(ports.content, ports.images)
         self._groups = RenderGroups(ports.memo)
@@ -90,7 +90,7 @@ class RenderService:
             ports.reader, ports.memo, ports.workers, ports.charts, ports.decryptor
         )
         self._clock = clock
-        self._failures: TTLCache[str, str] = TTLCache(clock, failure_seconds, _MAX_FAILURES)
+        self._failures: TTLCache[str, str] = TTLCache(clock, _FAILURE_SECONDS, _MAX_FAILURES)
         self._flights: SingleFlight[str, _Result | None] = SingleFlight()
 
     async def render(

@@ -28,12 +28,13 @@ class TieredContent:
         self,
         nearest: ContentStore,
         farther: Sequence[ContentStore],
-        make_room: Callable[[], Awaitable[None]] | None = None,
+        make_room: Callable[[], Awaitable[None]],
     ) -> None:
         self._nearest = nearest
         self._farther = farther
         self._make_room = make_room
         self._flights: SingleFlight[str, bytes | None] = SingleFlight()
+        self._freeing: SingleFlight[str, None] = SingleFlight()
         self._pending_copies = 0
         self._copied = asyncio.Event()
         self.tasks = Tasks("content")
@@ -80,14 +81,8 @@ class TieredContent:
         try:
             await self._nearest.put(digest, data)
         except Unavailable:
-            if self._make_room is None:
-                raise
-            await self._flights.once("room", self._free_space)
+            await self._freeing.once("room", self._make_room)
             await self._nearest.put(digest, data)
-
-    async def _free_space(self) -> None:
-        if self._make_room is not None:
-            await self._make_room()
 
     async def _copy(self, digest: str, data: bytes) -> None:
         try:

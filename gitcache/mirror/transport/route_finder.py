@@ -34,7 +34,7 @@ class RouteFinder:
         self,
         guard: AddressGuard,
         clock: Clock,
-        tokens: AppTokens | None = None,
+        tokens: AppTokens,
         *,
         egress: ClusterEgress | None = None,
         proxy: str | None = None,
@@ -52,7 +52,7 @@ class RouteFinder:
         """Returns a route for clients that check addresses themselves. Invalid, Unavailable."""
         route = await self._route_without_token(spec)
         if route.credentials is not None and route.credentials.app_id is not None:
-            route = await self._with_token(route)
+            route = await self._with_token(route, route.credentials)
         return route
 
     async def issue_read_token(self, spec: RepositorySpec) -> GitCredentials | None:
@@ -61,7 +61,7 @@ class RouteFinder:
         Returns None without a GitHub App: long-lived credentials are never shared. Unavailable.
         """
         credentials = spec.credentials
-        if credentials is None or credentials.app_id is None or self._tokens is None:
+        if credentials is None or credentials.app_id is None:
             return None
         token = await self._tokens.repository_token(
             credentials, await self._route_without_token(spec)
@@ -129,7 +129,7 @@ class RouteFinder:
     def _forget_token(self, spec: RepositorySpec) -> bool:
         """Drops a refused token; returns True if a retry with a new one may help."""
         credentials = spec.credentials
-        if credentials is None or credentials.app_id is None or self._tokens is None:
+        if credentials is None or credentials.app_id is None:
             return False
         return self._tokens.forget(credentials)
 
@@ -164,10 +164,7 @@ class RouteFinder:
             self._egress_urls.forget(spec.via)
             await self._egress_url(spec.via)
 
-    async def _with_token(self, route: ServerRoute) -> ServerRoute:
-        credentials = route.credentials
-        if credentials is None or self._tokens is None:
-            raise Unavailable("this process cannot authenticate as a GitHub App")
+    async def _with_token(self, route: ServerRoute, credentials: GitCredentials) -> ServerRoute:
         token = await self._tokens.token(credentials, route)
         token_credentials = replace(
             credentials, username="x-access-token", password=token, private_key=None, app_id=None

@@ -26,7 +26,10 @@ class Place:
         self.clones = self.mirror.clones
         self.clones.open()
         self.trees = GitTrees(
-            self.clones.path, TreeLimits(100, 10_000, cached_entries=1, open_clones=2)
+            self.clones,
+            TreeLimits(100, 10_000, cached_entries=1, open_clones=2),
+            self.mirror.large_files,
+            self.mirror.submodules,
         )
 
 

@@ -2,13 +2,16 @@
 
 import resource
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from core.errors import Invalid
 from core.identity import RepositoryId
+from core.runtime.clock import SystemClock
 from core.spec.source import RepositorySpec
-from gitcache.mirror.trees import GitTrees, TreeLimits
+from gitcache.mirror.mirror import GitMirror, MirrorOptions
+from gitcache.mirror.trees import GitTrees
 from tests.integration.gitcache.hostile import blob, tree
 from towline.demo.git_server import GitServer, ServedRepository
 
@@ -53,20 +56,24 @@ def exponential(repository: ServedRepository) -> list[Entry]:
     ],
 )
 async def test_a_folder_beyond_bounds_is_refused_alone(
-    git_server: GitServer, make: Callable[[ServedRepository], list[Entry]], reason: str
+    git_server: GitServer,
+    tmp_path: Path,
+    make: Callable[[ServedRepository], list[Entry]],
+    reason: str,
 ) -> None:
     repository = git_server.create_repository("shop")
     web = tree(repository, *make(repository))
     fine = tree(repository, ("100644", "a.yaml", blob(repository, b"a: 1")))
-    reader = GitTrees(lambda _: repository.path, TreeLimits(files=10_000, total_bytes=1 << 20))
+    mirror = GitMirror(tmp_path, MirrorOptions(total_bytes=1 << 20), SystemClock())
+    mirror.clones.path(SPEC).symlink_to(repository.path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with pytest.raises(Invalid, match=reason):
-            await read(reader, web)
+            await read(mirror.reader, web)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
-        assert await read(reader, fine) == [b"a: 1"]
+        assert await read(mirror.reader, fine) == [b"a: 1"]
     finally:
-        await reader.close()
+        await mirror.close()
 
 
 async def read(reader: GitTrees, folder: str) -> list[bytes]:

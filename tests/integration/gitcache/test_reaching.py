@@ -20,6 +20,7 @@ from gitcache.mirror.ls_remote import GitRefLister
 from gitcache.mirror.mirror import GitMirror, MirrorOptions
 from gitcache.mirror.remote_git import RemoteGit
 from gitcache.mirror.runner import GitError, GitRunner
+from gitcache.mirror.transport.app_tokens import AppTokens
 from gitcache.mirror.transport.git_environment import GitEnvironment, environment
 from gitcache.mirror.transport.rate_limit import ServerRateLimiter
 from gitcache.mirror.transport.route_finder import RouteFinder
@@ -263,8 +264,11 @@ async def test_git_is_bound_to_the_address_that_was_admitted(
             return ["127.0.0.1"]
 
     admission = Pinned(EVERYWHERE)
-    pacing = ServerRateLimiter(SystemClock(), at_once=1, per_second=10)
-    remotes = RemoteGit(runner, GitEnvironment(home), RouteFinder(admission, SystemClock()), pacing)
+    clock = SystemClock()
+    pacing = ServerRateLimiter(clock, at_once=1, per_second=10)
+    async with mirror(home) as one:
+        routes = RouteFinder(admission, clock, AppTokens(one.http, clock))
+    remotes = RemoteGit(runner, GitEnvironment(home), routes, pacing)
     followed = spec(repository.url.replace("127.0.0.1", "git.invalid"))
     lister = GitRefLister(remotes, seconds=5)
     assert await lister.list_refs(followed, [MAIN]) == {MAIN: sha}

@@ -29,9 +29,13 @@ class Counted(FakeContent):
         return await super().get(digest)
 
 
+async def nothing_to_free() -> None:
+    """The disk has room."""
+
+
 async def test_writes_reach_the_near_tier_at_once_and_the_far_one_soon() -> None:
     near, far = FakeContent(), FakeContent()
-    tiers = TieredContent(near, [far])
+    tiers = TieredContent(near, [far], nothing_to_free)
     await tiers.put(DIGEST, DATA)
     assert near.kept == {DIGEST: DATA}
     await settle()
@@ -41,7 +45,7 @@ async def test_writes_reach_the_near_tier_at_once_and_the_far_one_soon() -> None
 async def test_reads_of_far_content_are_shared_and_cached_near() -> None:
     near, far = FakeContent(), Counted()
     far.kept[DIGEST] = DATA
-    tiers = TieredContent(near, [far])
+    tiers = TieredContent(near, [far], nothing_to_free)
     found = await asyncio.gather(*(tiers.get(DIGEST) for _ in range(100)))
     assert set(found) == {DATA} and far.asked == 1
     assert near.kept == {DIGEST: DATA}
@@ -50,7 +54,7 @@ async def test_reads_of_far_content_are_shared_and_cached_near() -> None:
 async def test_a_far_store_that_is_broken_stops_nobody() -> None:
     near, broken, last = FakeContent(), FakeContent(), FakeContent()
     broken.broken = True
-    tiers = TieredContent(near, [broken, last])
+    tiers = TieredContent(near, [broken, last], nothing_to_free)
     await tiers.put(DIGEST, DATA)
     await settle()
     assert last.kept == {DIGEST: DATA}
@@ -122,7 +126,7 @@ class Hidden(FakeContent):
 
 async def test_an_unreachable_tier_does_not_count_as_absent() -> None:
     last = FakeContent()
-    tiers = TieredContent(FakeContent(), [Hidden(), last])
+    tiers = TieredContent(FakeContent(), [Hidden(), last], nothing_to_free)
     with pytest.raises(Unavailable):
         await tiers.get(DIGEST)
     last.kept[DIGEST] = DATA
@@ -138,7 +142,7 @@ async def test_copies_under_way_arrive_before_the_end() -> None:
             await asyncio.sleep(0.05)
             await far.put(digest, data)
 
-    tiers = TieredContent(FakeContent(), [Slow()])
+    tiers = TieredContent(FakeContent(), [Slow()], nothing_to_free)
     await tiers.put(DIGEST, DATA)
     await tiers.stop()
     assert far.kept == {DIGEST: DATA}
