@@ -103,7 +103,7 @@ def parse_manifest(data: bytes) -> ArtifactManifest:
             "`flux push artifact` or `oras push`"
         )
     listed = manifest.get("layers")
-    if not isinstance(listed, list) or not listed:
+    if not isinstance(listed, list):
         raise Invalid("the manifest has no layers")
     if len(listed) > _MAX_LAYERS:
         raise Invalid(f"the manifest has more than {_MAX_LAYERS} layers")

@@ -26,7 +26,7 @@ def join(base: str, relative: str) -> str | None:
     """Resolves `relative` from the folder `base`; None outside the repository."""
     if relative.startswith("/"):
         return None
-    path = posixpath.normpath(posixpath.join(base, relative)) if base or relative else ""
+    path = posixpath.normpath(posixpath.join(base, relative))
     if path == ".." or path.startswith("../"):
         return None
     return "" if path == "." else path

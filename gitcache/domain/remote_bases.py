@@ -36,9 +36,9 @@ def parse_base(text: str) -> BaseRef | None:
     """
     address, _, query = text.partition("?")
     host, rest = _split_host(_without_prefix(address, "git::"))
-    if not host or (parts := _repository_and_folder(rest)) is None:
+    if (parts := _repository_and_folder(rest)) is None:
         return None
-    repository, folder = parts[0], posixpath.normpath(parts[1].strip("/") or ".")
+    repository, folder = parts[0], posixpath.normpath(parts[1].strip("/"))
     if folder == ".." or folder.startswith("../"):
         return None
     if host.startswith("http") and not query and folder.endswith(_FILE_SUFFIXES):

@@ -41,16 +41,21 @@ def parse_modules(data: bytes) -> dict[str, str]:
 def find_followed(
     url: str, parent: RepositorySpec, followed: Mapping[RepositoryId, RepositorySpec]
 ) -> RepositorySpec | None:
-    """Returns the followed Git repository at a URL in a commit of `parent`, in its project only."""
+    """Returns the followed Git repository at a URL in a commit of `parent`, in its project only.
+
+    Of two, such as one by https and one by ssh, the first id wins: the same after each restart.
+    """
     remote = parse_remote(parent.url)
-    location = repository_location(url, remote)
-    candidates = (
+    if (location := repository_location(url, remote)) is None:
+        return None
+    matching = (
         spec
         for spec in followed.values()
-        if spec.project == parent.project and spec.kind is RepositoryKind.GIT
+        if spec.project == parent.project
+        and spec.kind is RepositoryKind.GIT
+        and repository_location(spec.url, remote) == location
     )
-    matching = (spec for spec in candidates if repository_location(spec.url, remote) == location)
-    return next(matching, None) if location else None
+    return min(matching, key=lambda spec: spec.id, default=None)
 
 
 def repository_location(url: str, parent: Remote) -> str | None:

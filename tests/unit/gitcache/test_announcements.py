@@ -102,6 +102,10 @@ json_values = st.recursive(
         ("plain", {"refs": {"refs/heads/main": A}}, {"refs/heads/main": A}),
         ("github", {"ref": "refs/heads/gone", "after": NONE}, {}),
         ("github", {"zen": "ping"}, {}),
+        ("github", {"ref": "main", "after": A}, {}),
+        ("github", {"ref": "refs/heads/" + "x" * 600, "after": A}, {}),
+        ("github", {"ref": "refs/heads/main", "after": "A" * 40}, {}),
+        ("github", {"ref": "refs/heads/main", "after": A[:39]}, {}),
         ("nobody", {"ref": "refs/heads/main", "after": A}, {}),
     ],
 )
@@ -147,6 +151,16 @@ def test_no_payload_crashes_a_reader(provider: str, payload: Any) -> None:
             {"resource": {"pushedBy": {"displayName": "Ada", "uniqueName": "a@example.org"}}},
             Pusher("Ada", "a@example.org"),
         ),
+        (
+            "gitea",
+            {"pusher": {"username": "ada", "email": "a@example.org"}},
+            Pusher("ada", "a@example.org"),
+        ),
+        (
+            "azure",
+            {"resource": {"pushedBy": {"uniqueName": "a@example.org"}}},
+            Pusher("", "a@example.org"),
+        ),
         ("plain", {"pusher": {"login": "ada"}}, None),
         ("github", {"commits": [{"author": {"email": "a@example.org"}}]}, None),
         ("gitea", {"pusher": {"login": "a\nb", "email": "x" * 300 + "@example.org"}}, None),
@@ -185,6 +199,17 @@ def test_a_genuine_hook_is_accepted_and_a_changed_one_is_not(provider: str) -> N
     assert is_genuine(provider, SECRET, headers, BODY)
     assert not is_genuine(provider, "other", headers, BODY)
     assert not is_genuine(provider, SECRET, {}, BODY)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer " + base64.b64encode(f"u:{SECRET}".encode()).decode(),
+        "Basic " + base64.b64encode(f"u:{SECRET}".encode()).decode() + "!",
+    ],
+)
+def test_only_basic_authentication_proves_a_hook_of_azure(header: str) -> None:
+    assert not is_genuine("azure", SECRET, {"authorization": header}, BODY)
 
 
 @pytest.mark.parametrize("provider", ["github", "gitea", "bitbucket", "plain"])

@@ -63,6 +63,13 @@ def test_the_provenance_of_a_chart_is_skipped() -> None:
         parse_manifest(manifest(provenance))
 
 
+def test_empty_files_and_as_many_layers_as_the_limit_are_read() -> None:
+    empty = layer("application/yaml", size=0, annotations={TITLE: "empty.yaml"})
+    layers = parse_manifest(manifest(*[empty] * 100)).layers
+    assert {(each.path, each.size) for each in layers} == {("empty.yaml", 0)}
+    assert len(layers) == 100
+
+
 IMAGE = {"mediaType": "application/vnd.oci.image.config.v1+json"}
 
 
@@ -112,6 +119,16 @@ def test_an_image_of_one_layer_without_a_system_is_an_artifact() -> None:
             1770091506,
         ),
         ({"org.opencontainers.image.created": "1901-01-01T00:00:00"}, f"team/shop@{DIGEST}", 0),
+        (
+            {"org.opencontainers.image.created": "2026-02-03T06:05:06+02:00"},
+            f"team/shop@{DIGEST}",
+            1770091506,
+        ),
+        (
+            {"org.opencontainers.image.created": "2026-02-03T04:05:06"},
+            f"team/shop@{DIGEST}",
+            1770091506,
+        ),
         ({"org.opencontainers.image.created": "later"}, f"team/shop@{DIGEST}", 0),
         ({"org.opencontainers.image.revision": 1}, f"team/shop@{DIGEST}", 0),
     ],

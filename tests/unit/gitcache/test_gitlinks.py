@@ -1,13 +1,17 @@
 """Submodules and large files as commits write them down."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
+from core.identity import RepositoryId
 from core.remotes import parse_remote
+from core.spec.source import RepositoryKind, RepositorySpec
 from gitcache.domain.pointers import Pointer, parse_pointer
-from gitcache.domain.submodules import parse_modules, repository_location
+from gitcache.domain.submodules import find_followed, parse_modules, repository_location
 
 OID = "a" * 64
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12\n".encode()
@@ -61,6 +65,28 @@ def test_a_submodule_url_resolves_against_its_parent(url: str, found: str | None
 def test_one_repository_has_one_place_by_all_its_urls() -> None:
     urls = ["ssh://git@git.test:2222/team/shop.git", "https://git.test/team/shop"]
     assert {repository_location(url, PARENT) for url in urls} == {"git.test/team/shop"}
+
+
+def followed(id: str, url: str, **fields: Any) -> RepositorySpec:
+    """A followed repository."""
+    return RepositorySpec(RepositoryId(id), url, frozenset(), **fields)
+
+
+def test_the_same_repository_of_the_project_is_found_in_any_order() -> None:
+    """One project follows it by https and by ssh; another project and a registry do not count."""
+    parent = followed("shop", "https://git.test/team/shop.git")
+    url = "https://git.test/team/common"
+    specs = [
+        followed("c", url),
+        followed("b", "ssh://git@git.test/team/common.git"),
+        followed("a", url, project="other"),
+        followed("0", url, kind=RepositoryKind.HELM),
+    ]
+    for order in (specs, specs[::-1]):
+        found = find_followed("../common.git", parent, {spec.id: spec for spec in order})
+        assert found is not None and found.id == "b"
+    assert find_followed("../other", parent, {spec.id: spec for spec in specs}) is None
+    assert find_followed("file:///team/common", parent, {specs[0].id: specs[0]}) is None
 
 
 def test_a_pointer_is_known_by_its_first_line() -> None:

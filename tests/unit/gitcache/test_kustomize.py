@@ -91,6 +91,10 @@ GITHUB = "https://github.com/org/repo"
         ("https://me@github.com/org/repo", ("me@github.com:org/repo", "", "HEAD")),
         ("git@github.com:org/repo.git//x", ("git@github.com:org/repo.git", "x", "HEAD")),
         ("ssh://github.com/org/repo//./x/../y", ("git@github.com:org/repo", "y", "HEAD")),
+        ("https://git.test:8443/a/b/x", ("https://git.test:8443/a/b", "x", "HEAD")),
+        ("https://git.test/a/b/c.git/x", ("https://git.test/a/b/c.git", "x", "HEAD")),
+        ("https://git.test/a/b/x.yaml?ref=v1", ("https://git.test/a/b", "x.yaml", "v1")),
+        ("git@git.test:a/b//x.yaml", ("git@git.test:a/b", "x.yaml", "HEAD")),
     ],
 )
 def test_remote_bases_are_read_as_kustomize_reads_them(
@@ -110,6 +114,11 @@ def test_remote_bases_are_read_as_kustomize_reads_them(
         "https://git.test/one",
         "https://raw.test/a/b/main/x.yaml",
         "file:///a/b",
+        "file://git.test/a/b",
+        "https://git.test/a/b//..",
+        "https://example.git",
+        "git@example.git",
+        "https://git.test///x",
         "git.test/a/b",
         "//a/b",
         "@:",

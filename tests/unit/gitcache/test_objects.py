@@ -59,6 +59,12 @@ def test_a_parsed_commit_has_author_subject_and_time() -> None:
     assert record.commit.committed_at == datetime.fromtimestamp(1700000100, UTC)
 
 
+@pytest.mark.parametrize("head", ["", f"tree {TREE[:39]}\n", f"tree {TREE}0\n", f"parent {SHA}\n"])
+def test_a_commit_without_a_whole_tree_is_refused(head: str) -> None:
+    with pytest.raises(Invalid, match="is not a commit"):
+        parse_commit(SHA, f"{head}author A <a@x> 1 +0000\n\nx".encode())
+
+
 def test_control_characters_of_a_subject_do_not_reach_a_terminal() -> None:
     record = parse_commit(SHA, f"tree {TREE}\n\nred \x1b[31m".encode())
     assert "\x1b" not in record.commit.subject

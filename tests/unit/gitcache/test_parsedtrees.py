@@ -1,8 +1,10 @@
 """Large trees are parsed where they have changed, and come out as if parsed whole."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.errors import Invalid
 from gitcache.domain.trees import parse_tree
 from gitcache.mirror.parsed_trees import ParsedTrees
 
@@ -45,6 +47,12 @@ def test_a_tree_after_another_is_as_if_parsed_whole(commits: list) -> None:
             entries[index] = (mode, kept, one)
         data = raw(entries)
         assert trees.parse(f"{number:040}", data, PLACE) == parse_tree(data, 20)
+
+
+@pytest.mark.parametrize("data", [b"100644 a", raw(rows())[:-1], b"100644 a\0" + b"x" * 21])
+def test_a_malformed_tree_is_refused(data: bytes) -> None:
+    with pytest.raises(Invalid, match="tree of this commit is malformed"):
+        parse_tree(data, 20)
 
 
 def test_a_tree_is_found_again_by_its_id() -> None:

@@ -33,6 +33,24 @@ def test_a_joined_path_never_leaves_the_repository(base: str, relative: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("path", "folder", "inside"),
+    [
+        ("a", "", True),
+        ("a", "a", True),
+        ("a/b", "a", True),
+        ("ab", "a", False),
+        ("a", "a/b", False),
+    ],
+)
+def test_a_folder_holds_itself_and_what_is_in_it(path: str, folder: str, inside: bool) -> None:
+    assert paths.is_below(path, folder) is inside
+
+
+def test_a_path_may_have_as_many_characters_as_the_limit() -> None:
+    assert paths.folder_path("x" * 1024) == "x" * 1024
+
+
+@pytest.mark.parametrize(
     ("path", "folder", "seen"),
     [("a", "a", "."), ("", "", "."), ("base", "over/prod", "../../base"), ("a/b", "", "a/b")],
 )

@@ -35,6 +35,29 @@ def test_names_that_no_ref_can_have_are_missing_and_never_asked_for(name: str) -
     assert refs.resolve({name}, {}).missing == {name}
 
 
+@pytest.mark.parametrize("name", ["v", "a" * 512])
+def test_the_shortest_and_the_longest_name_are_asked_for(name: str) -> None:
+    assert refs.prefixes({name}) == [f"refs/heads/{name}", f"refs/tags/{name}"]
+
+
+def test_a_request_for_the_same_names_is_the_same_in_any_order() -> None:
+    """A poll is prepared once, and sent again while nothing changes."""
+    names = [f"release-{number}" for number in range(20)]
+    assert refs.prefixes(names) == refs.prefixes(reversed(names)) == sorted(refs.prefixes(names))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "arguments"),
+    [
+        ("main", ["refs/heads/main"]),
+        ("release/*", ["refs/heads/release/", "refs/heads/release/*"]),
+        ("refs/tags/v*", ["refs/tags/v", "refs/tags/v*"]),
+    ],
+)
+def test_a_pattern_asks_for_its_refs_only(pattern: str, arguments: list[str]) -> None:
+    assert refs.listing_arguments(pattern) == arguments
+
+
 @given(st.text())
 def test_ref_prefixes_contain_no_whitespace(name: str) -> None:
     assert all("\n" not in ref and " " not in ref for ref in refs.prefixes({name}))
