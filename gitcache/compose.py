@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -58,7 +57,7 @@ class ReplicaConnections:
 
     replicas: Replicas
     peers: PeerOperations
-    nearest: ContentStore
+    nearest: FileContent
     others: ContentStore
 
 
@@ -86,14 +85,22 @@ def build_git_cache(
     mirror = GitMirror(
         data / "repositories", _mirror_options(settings), clock, egress=egress, followed=specs
     )
-    eviction = _make_eviction(settings, live or ReportedDigests(), clock)
+    nearest = connections.nearest if connections else local_content_store(settings)
+    memo = FileMemo(data / "memos", MessageAuthenticator(_memo_key(settings), "memos"))
+    eviction = Eviction(
+        nearest,
+        memo,
+        live or ReportedDigests(),
+        clock,
+        keep=timedelta(days=settings.store.keep_days),
+        watermark=settings.store.watermark,
+    )
 
     async def make_room() -> None:
         await eviction.run()
         await cache.drop_copies()
 
-    content = _tiered_content(settings, connections, make_room)
-    memo = FileMemo(data / "memos", MessageAuthenticator(_memo_key(settings), "memos"))
+    content = TieredContent(nearest, _farther_stores(settings, connections), make_room)
     workers = WorkerPool(settings.render.workers, _job_limits(settings.render), data / "scratch")
 
     http = _chart_client(settings)
@@ -109,7 +116,7 @@ def build_git_cache(
     )
 
     async def open_disk() -> None:
-        for root in (data / "bundles", data / "memos"):
+        for root in (nearest.root, memo.root):
             await asyncio.to_thread(sweep, root)
 
     images, chart_mirror = RegistryImages(http, accounts, clock), ChartMirror(charts, memo)
@@ -195,27 +202,13 @@ def _memo_key(settings: GitCacheSettings) -> str:
     return path.read_bytes().hex()
 
 
-def _make_eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Eviction:
-    return Eviction(
-        settings.data_dir / "bundles",
-        settings.data_dir / "memos",
-        live,
-        clock,
-        keep=timedelta(days=settings.store.keep_days),
-        watermark=settings.store.watermark,
-    )
-
-
-def _tiered_content(
-    settings: GitCacheSettings,
-    connections: ReplicaConnections | None,
-    make_room: Callable[[], Awaitable[None]],
-) -> TieredContent:
-    nearest = connections.nearest if connections else local_content_store(settings)
-    farther = [connections.others] if connections else []
+def _farther_stores(
+    settings: GitCacheSettings, connections: ReplicaConnections | None
+) -> list[ContentStore]:
+    stores: list[ContentStore] = [connections.others] if connections else []
     if settings.store.objects is not None:
-        farther.append(open_objects(settings.store.objects))
-    return TieredContent(nearest, farther, make_room)
+        stores.append(open_objects(settings.store.objects))
+    return stores
 
 
 def _chart_client(settings: GitCacheSettings) -> OutboundClient:

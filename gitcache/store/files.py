@@ -6,7 +6,7 @@ import errno
 import os
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -53,11 +53,11 @@ class FileContent:
     """Bundles in files, with a memory cache of `memory` bytes.
 
     Uses no fsync: a bundle that a crash left incomplete fails its digest on read, is dropped and
-    rendered again.
+    rendered again. The time of a file is that of its last use outside of memory.
     """
 
     def __init__(self, root: Path, *, memory: int) -> None:
-        self._root = root
+        self.root = root
         self._free_memory = memory
         self._recent: OrderedDict[str, bytes] = OrderedDict()
         self._writing = _DiskQueue(_write_file)
@@ -77,11 +77,15 @@ class FileContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Implements `ContentStore.put`."""
         if digest not in self._recent:
-            await self._writing.run((_shard_path(self._root, digest), data))
+            await self._writing.run((_shard_path(self.root, digest), data))
             self._remember(digest, data)
 
+    def in_memory(self) -> Collection[str]:
+        """Returns the digests in memory: their files are in use, whatever their time."""
+        return self._recent.keys()
+
     def _read_file(self, digest: str) -> bytes | None:
-        path = _shard_path(self._root, digest)
+        path = _shard_path(self.root, digest)
         data = _read_file(path)
         if data is None or digest_of(data) == digest:
             return data
@@ -96,8 +100,9 @@ class FileContent:
         self._recent[digest] = data
         self._free_memory -= len(data)
         while self._free_memory < 0 and self._recent:
-            _, dropped = self._recent.popitem(last=False)
-            self._free_memory += len(dropped)
+            dropped, content = self._recent.popitem(last=False)
+            self._free_memory += len(content)
+            _mark_used(_shard_path(self.root, dropped))
 
 
 class FileMemo:
@@ -110,7 +115,7 @@ class FileMemo:
     def __init__(
         self, root: Path, authenticator: MessageAuthenticator, *, entries: int = 20_000
     ) -> None:
-        self._root = root
+        self.root = root
         self._authenticator = authenticator
         self._entries = entries
         self._recent: OrderedDict[str, dict] = OrderedDict()
@@ -131,11 +136,15 @@ class FileMemo:
         """Implements `Memo.put`."""
         if self._recent.get(key) != value:
             signed = self._authenticator.sign(key, orjson.dumps(value))
-            await self._writing.run((_shard_path(self._root, key), signed))
+            await self._writing.run((_shard_path(self.root, key), signed))
             self._remember(key, value)
 
+    def in_memory(self) -> Collection[str]:
+        """Returns the keys in memory, as `FileContent.in_memory`."""
+        return self._recent.keys()
+
     def _load(self, key: str) -> dict | None:
-        text = self._authenticator.verify(key, _read_file(_shard_path(self._root, key)) or b"")
+        text = self._authenticator.verify(key, _read_file(_shard_path(self.root, key)) or b"")
         try:
             value = orjson.loads(text or b"null")
         except orjson.JSONDecodeError:
@@ -145,7 +154,8 @@ class FileMemo:
     def _remember(self, key: str, value: dict) -> None:
         self._recent[key] = value
         if len(self._recent) > self._entries:
-            self._recent.popitem(last=False)
+            dropped, _ = self._recent.popitem(last=False)
+            _mark_used(_shard_path(self.root, dropped))
 
 
 def sweep(root: Path) -> None:
@@ -162,11 +172,18 @@ def _shard_path(root: Path, digest: str) -> str:
 def _read_file(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
-            return file.read()
+            data = file.read()
+        _mark_used(path)
+        return data
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Unavailable("cannot read the git cache's disk") from error
+
+
+def _mark_used(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def _write_file(content: tuple[str, bytes]) -> None:
