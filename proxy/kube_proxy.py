@@ -15,11 +15,10 @@ from core.open_streams import (
     sort_longest_open,
 )
 from core.runtime.tasks import Tasks
-from proxy.domain.access import AuthenticatedUser
 from proxy.domain.limits import Load
 from proxy.fast_path.front import NativeFront
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.internal_requests import InternalCall, InternalClient
+from proxy.gateway.internal_requests import InternalClient
 from proxy.gateway.record.metrics import ProxyMetrics
 from proxy.gateway.record.open_requests import OpenRequests
 from proxy.ports import AgentRoute
@@ -72,7 +71,8 @@ class KubeProxy:
     """The assembled Kubernetes proxy.
     Pass `protocol_class` to `uvicorn.Config(http=...)` and `tunnels.serve` to the server for
     agents. Call `start` inside the event loop that runs both. `local`: the requests and recordings
-    of this replica. `meters`: the Prometheus collector to register. `relay` serves the requests and
+    of this replica. `internal_requests` sends requests of this process as a user. `meters`: the
+    Prometheus collector to register. `relay` serves the requests and
     queries of other replicas. `front` listens for users in the place of uvicorn; None: uvicorn
     listens.
     """
@@ -96,24 +96,6 @@ class KubeProxy:
         if self.local.sessions is not None:
             self.local.sessions.start()
 
-    def revoke(
-        self,
-        *,
-        user: str | None = None,
-        token: str | None = None,
-        session: str | None = None,
-        cluster: ClusterId | None = None,
-        grant: str | None = None,
-    ) -> int:
-        """Ends every open request that matches one of these values, and returns their number."""
-        return self.gateway.revoke(
-            user=user, token=token, session=session, cluster=cluster, grant=grant
-        )
-
-    async def recheck(self, user: str | None = None) -> None:
-        """Authorizes open requests again, now: those of one user, or all."""
-        await self.gateway.recheck(user)
-
     async def open_streams(self, stream_filter: StreamFilter = ALL_STREAMS) -> FoundStreams:
         """Lists the open requests of this replica and of the others."""
         local = self.local.open_streams(stream_filter)
@@ -129,18 +111,6 @@ class KubeProxy:
         if not stream.replica or self.sharing is None:
             return self.local.end_stream(stream.id, by)
         return await self.sharing.client.end(stream.replica, stream.id, by)
-
-    async def send(
-        self, identity: AuthenticatedUser, source: str, call: InternalCall, max_bytes: int
-    ) -> tuple[int, bytes]:
-        """Sends a request as an authenticated user and returns status and body; see
-        `InternalClient.send`.
-        """
-        return await self.internal_requests.send(identity, source, call, max_bytes)
-
-    def is_connected(self, cluster_id: ClusterId) -> bool:
-        """Reports whether requests can reach the cluster now."""
-        return self.tunnels.is_connected(cluster_id)
 
     @property
     def find_route(self) -> Callable[[ClusterId], AgentRoute | None]:
@@ -172,10 +142,6 @@ class KubeProxy:
         """
         if self.sharing is not None:
             await self.sharing.router.check_claims()
-
-    def disconnect(self, token_id: str) -> None:
-        """Closes the links of the agent that authenticated with this token, which was revoked."""
-        self.tunnels.revoke(token_id)
 
     async def recording(self, request_id: str, offset: int, max_bytes: int) -> RecordingPart:
         """Reads a part of the recording of a request from the replica that stores it.

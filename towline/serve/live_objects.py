@@ -13,9 +13,8 @@ from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError, Un
 from core.identity import TokenId, UserId
 from core.json_object import JsonMapping
 from proxy.domain.access import AuthenticatedUser
-from proxy.gateway.internal_requests import InternalCall
+from proxy.gateway.internal_requests import InternalCall, InternalClient
 from proxy.gateway.parse.route import ClusterRoute
-from proxy.kube_proxy import KubeProxy
 
 MAX_BYTES = 4 << 20
 FIELD_MANAGER = "towline-cluster-source"
@@ -37,8 +36,8 @@ _WRITE_ERRORS: Mapping[int, type[TowlineError]] = {
 class ProxyLiveObjects:
     """Reads and writes objects as requests of the user: authorized, impersonated, audited."""
 
-    def __init__(self, kube_proxy: KubeProxy) -> None:
-        self._kube_proxy = kube_proxy
+    def __init__(self, client: InternalClient) -> None:
+        self._client = client
 
     async def read(self, actor: Actor, handle: str, path: str) -> JsonMapping:
         return await self._send(actor, InternalCall(ClusterRoute(handle, path.encode())), _ERRORS)
@@ -75,7 +74,7 @@ class ProxyLiveObjects:
             token_id=TokenId(actor.token_id) if actor.token_id else None,
             expires_at=actor.expires_at,
         )
-        status, body = await self._kube_proxy.send(identity, actor.source, call, MAX_BYTES)
+        status, body = await self._client.send(identity, actor.source, call, MAX_BYTES)
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -237,7 +237,7 @@ class ControlPlaneProcess:
         settings, hosts = self._settings, self._git.hosts
         own_ca = None if settings.tls.cert else settings.data / "tls" / "ca.crt"
         port = address(settings.listen_agents, "listen_agents")[1]
-        live = ProxyLiveObjects(self.kube_proxy)
+        live = ProxyLiveObjects(self.kube_proxy.internal_requests)
         return controlplane.OutsidePorts(
             self._git.manifests,
             self._git.delivers,
@@ -350,8 +350,8 @@ class ControlPlaneProcess:
         async for _, token_id in self.plane.context.bus.subscribe(REVOKED):
             self.plane.operations[CredentialAuthenticator].drop_token(token_id)
             self._access.drop_token(token_id)
-            self.kube_proxy.revoke(token=token_id)
-            self.kube_proxy.disconnect(token_id)
+            self.kube_proxy.gateway.revoke(token=token_id)
+            self.kube_proxy.tunnels.revoke(token_id)
 
     async def _follow_access(self) -> None:
         """Ends open requests of users who lost their permission.
@@ -361,7 +361,7 @@ class ControlPlaneProcess:
         async for _, user_id in self.plane.context.bus.subscribe(ACCESS, LOST_WAKES):
             self.plane.operations[CredentialAuthenticator].drop_user(user_id)
             self._access.drop_user(user_id)
-            await self.kube_proxy.recheck(user_id or None)
+            await self.kube_proxy.gateway.recheck(user_id or None)
 
     async def _readiness(self) -> str | None:
         return self._not_ready or await self._probe.problem()

@@ -135,7 +135,7 @@ async def test_no_byte_of_one_cluster_is_in_anothers_answer(authority: TestAutho
         port = server.port
         agents = [await start_agent(stack, port, number) for number in range(CLUSTERS)]
         everybody = [ClusterId(f"c{number}") for number in range(CLUSTERS)]
-        await eventually(lambda: all(map(stack.proxy.is_connected, everybody)), 30)
+        await eventually(lambda: all(map(stack.proxy.tunnels.is_connected, everybody)), 30)
         users = [asyncio.ensure_future(Reader(stack, user, seen).run()) for user in range(USERS)]
         for number in range(0, CLUSTERS, 5):
             await asyncio.sleep(0.02)

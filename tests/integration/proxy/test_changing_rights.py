@@ -47,7 +47,7 @@ async def judged(
     async with asyncio.timeout(10):
         await held.reached.wait()
     change(stack.installation)
-    await stack.proxy.recheck(None)
+    await stack.proxy.gateway.recheck(None)
     held.go_on.set()
     return await user.answer()
 
@@ -124,7 +124,7 @@ async def test_a_watch_ends_with_the_groups_that_it_acts_with(
     recorder.script = watching
     await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1"))
     change(stack.installation)
-    await stack.proxy.recheck("u1")
+    await stack.proxy.gateway.recheck("u1")
     if ends:
         with pytest.raises(ConnectionError):
             await user.rest()
@@ -141,10 +141,10 @@ async def test_acting_as_another_ends_with_the_right_to_it(
     rules["ann"] = ImpersonationRule(("ben",), ("team-*",))
     asked = b"Impersonate-User: ben", b"Impersonate-Group: team-a"
     await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1", *asked))
-    await stack.proxy.recheck(None)
+    await stack.proxy.gateway.recheck(None)
     assert stack.installation.closed_rows == []
     rules["ann"] = ImpersonationRule(("ben",), ("team-b",))
-    await stack.proxy.recheck(None)
+    await stack.proxy.gateway.recheck(None)
     await eventually(lambda: stack.installation.closed_rows)
     assert [row.reason for row in stack.installation.closed_rows] == [EndReason.REVOKED]
 
@@ -159,7 +159,7 @@ async def test_a_session_ends_where_policy_begins_to_record(
     more = UPGRADE if terminal else ()
     await begun(stack, user, request(b"GET", path, *more))
     stack.installation.recording = RecordingPolicy.OUTPUT
-    await stack.proxy.recheck(None)
+    await stack.proxy.gateway.recheck(None)
     if terminal:
         await eventually(lambda: stack.installation.closed_rows)
     reasons = [row.reason for row in stack.installation.closed_rows]

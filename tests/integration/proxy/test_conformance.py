@@ -461,7 +461,7 @@ async def test_an_informer_survives_agents_that_come_and_go(
         if number % 2:
             stack.proxy.tunnels.stop()
             await direct("create", "configmap", f"m{number}", "-n", namespace)
-            await eventually(lambda: not stack.proxy.is_connected(CLUSTER), 5)
+            await eventually(lambda: not stack.proxy.tunnels.is_connected(CLUSTER), 5)
             await stack.connect(upstream)
         else:
             await direct("create", "configmap", f"m{number}", "-n", namespace)

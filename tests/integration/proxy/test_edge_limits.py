@@ -191,8 +191,8 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
     await eventually(lambda: stack.proxy.local.open_streams(ALL_STREAMS))
-    assert stack.proxy.revoke(grant="other") == 0
-    assert stack.proxy.revoke(grant="g1") == 1
+    assert stack.proxy.gateway.revoke(grant="other") == 0
+    assert stack.proxy.gateway.revoke(grant="g1") == 1
     await eventually(lambda: stack.installation.closed_rows)
     assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
 

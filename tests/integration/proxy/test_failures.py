@@ -155,7 +155,7 @@ async def test_absent_agent(stack: Stack, user: User) -> None:
 async def test_refused_agent_gets_a_reason(stack: Stack, recorder: RecordingUpstream) -> None:
     """A wrong token ends the call with the sentence to show."""
     assert "not an agent token" in await stack.agent(recorder.upstream, "wrong")
-    assert stack.proxy.is_connected(CLUSTER)
+    assert stack.proxy.tunnels.is_connected(CLUSTER)
 
 
 async def test_second_agent_takes_over(stack: Stack, user: User) -> None:
@@ -231,9 +231,9 @@ async def test_revocation_before_the_answer(
     recorder.script = silence
     user.writer.write(request())
     await eventually(lambda: recorder.heads)
-    assert stack.proxy.revoke(user="somebody else") == 0
-    assert stack.proxy.revoke(session="other", cluster=ClusterId("c2")) == 0
-    assert stack.proxy.revoke(cluster=CLUSTER) == 1
+    assert stack.proxy.gateway.revoke(user="somebody else") == 0
+    assert stack.proxy.gateway.revoke(session="other", cluster=ClusterId("c2")) == 0
+    assert stack.proxy.gateway.revoke(cluster=CLUSTER) == 1
     assert (await user.answer())[0] == 401
 
 

@@ -319,7 +319,7 @@ async def test_kubectl_speaks_http2(through: Kubectl, stack: Stack) -> None:
     await eventually(
         lambda: any(stream.bytes_out for stream in streams(ALL_STREAMS) if "watch" in stream.what)
     )
-    assert stack.proxy.revoke(user="u1") >= 1
+    assert stack.proxy.gateway.revoke(user="u1") >= 1
     async with asyncio.timeout(10):
         _, errors = await watch.communicate()
     assert b"INTERNAL_ERROR" in errors
@@ -355,7 +355,7 @@ async def test_revocation_ends_the_streams_of_its_user(
     recorder.script = watching
     streams = [user.ask(WATCH), user.ask(WATCH, token="root-token")]
     mine, other = [await user.until(stream, over=False) for stream in streams]
-    assert stack.proxy.revoke(user="u1") == 2
+    assert stack.proxy.gateway.revoke(user="u1") == 2
     assert (await user.until(known)).code == recorder_sees.code == INTERNAL
     assert (await user.until(streams[0])).code == mine.code == INTERNAL
     assert not other.over

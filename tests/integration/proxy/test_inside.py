@@ -31,7 +31,7 @@ def answered(body: bytes) -> bytes:
 
 
 async def read(stack: Stack, most: int = 1000) -> tuple[int, bytes]:
-    return await stack.proxy.send(ANN, "127.0.0.1", InternalCall(POD), most)
+    return await stack.proxy.internal_requests.send(ANN, "127.0.0.1", InternalCall(POD), most)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_a_body_reaches_the_cluster_and_the_write_is_recorded_first(
     cluster.answer = answered(b"{}")
     body = b'{"data": "' + b"x" * 200_000 + b'"}'
     call = InternalCall(POD, "PATCH", "application/apply-patch+yaml", body)
-    assert await stack.proxy.send(ANN, "127.0.0.1", call, 1000) == (200, b"{}")
+    assert await stack.proxy.internal_requests.send(ANN, "127.0.0.1", call, 1000) == (200, b"{}")
     (head,) = cluster.heads
     assert head.startswith(b"PATCH /api/v1/namespaces/shop/pods/web HTTP/1.1\r\n")
     assert b"Content-Type: application/apply-patch+yaml\r\n" in head
@@ -112,8 +112,8 @@ async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
     await eventually(lambda: cluster.heads)
     (listed,) = stack.proxy.local.open_streams(ALL_STREAMS)
     assert (listed.user, listed.what) == ("ann", "get pods shop/web")
-    assert stack.proxy.revoke(user="somebody else") == 0
-    assert stack.proxy.revoke(user=ANN.user_id) == 1
+    assert stack.proxy.gateway.revoke(user="somebody else") == 0
+    assert stack.proxy.gateway.revoke(user=ANN.user_id) == 1
     async with asyncio.timeout(5):
         status, _ = await reading
     assert status == 401
@@ -127,7 +127,7 @@ async def test_a_right_lost_in_between_ends_it(stack: Stack, cluster: RecordingU
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
     stack.installation.forbidden.add("ann")
-    await stack.proxy.recheck(ANN.user_id)
+    await stack.proxy.gateway.recheck(ANN.user_id)
     async with asyncio.timeout(5):
         assert (await reading)[0] == 403
 

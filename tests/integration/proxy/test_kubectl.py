@@ -152,7 +152,7 @@ async def test_refusals_are_printed_well(
     assert 'user "ann" may not' in done.err
     stack.installation.forbidden.clear()
     stack.installation.users.clear()
-    stack.proxy.revoke(user="u1")
+    stack.proxy.gateway.revoke(user="u1")
     done = await through("get", "pods", "-n", namespace)
     assert "run towline login" in done.err or "must be logged in" in done.err
 
@@ -198,7 +198,7 @@ async def test_revocation_ends_an_exec_and_a_watch(
     # What was printed is of the list before the watch, which may still be open.
     await eventually(lambda: sum(map(lasts, stack.proxy.gateway.open_requests)) == 2, 20)
     stack.installation.users.clear()
-    assert stack.proxy.revoke(token="t1") == 2
+    assert stack.proxy.gateway.revoke(token="t1") == 2
     async with asyncio.timeout(5):
         await asyncio.gather(shell.communicate(), watch.communicate())
     reasons = [row.reason for row in stack.installation.closed_rows if row.upgrade]

@@ -59,7 +59,7 @@ async def connected(stack: Stack) -> AsyncGenerator[Agent, None]:
         call = await channel.call(TUNNEL, signed("agent-token"))
         one = Agent(make_call_link(call))
         carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, Heartbeat(SystemClock())))
-        await eventually(lambda: stack.proxy.is_connected(CLUSTER))
+        await eventually(lambda: stack.proxy.tunnels.is_connected(CLUSTER))
         yield one
         one.mux.close("the test is over")
         call.cancel()
@@ -98,7 +98,7 @@ async def test_wrong_answers_end_only_their_request(
                     await user.reader.read()
     except ConnectionResetError:
         pass
-    assert stack.proxy.is_connected(CLUSTER)
+    assert stack.proxy.tunnels.is_connected(CLUSTER)
 
 
 async def test_bytes_behind_an_answer_do_not_reach_the_next_request(
@@ -128,7 +128,7 @@ async def test_frames_for_other_streams_close_the_link(
     agent.mux.post(99, codec.DATA | END, OK)
     status, _, _ = await user.answer()
     assert status == 502
-    await eventually(lambda: not stack.proxy.is_connected(CLUSTER))
+    await eventually(lambda: not stack.proxy.tunnels.is_connected(CLUSTER))
 
 
 async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
@@ -136,7 +136,7 @@ async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
 ) -> None:
     """Else the hub would be busy with one agent for ever; the refusal says why it has to wait."""
     agent.mux.post(99, codec.DATA | END, OK)
-    await eventually(lambda: not stack.proxy.is_connected(CLUSTER))
+    await eventually(lambda: not stack.proxy.tunnels.is_connected(CLUSTER))
     async with stack.channel() as channel:
         call = await channel.call(TUNNEL, signed("agent-token"))
         with pytest.raises(CallFailed, match="protocol error") as refused:
@@ -145,7 +145,7 @@ async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
     stack.proxy.tunnels._violations[CLUSTER] = (0.0, "")
     async with recording_upstream() as server:
         await stack.connect(server.upstream)
-        assert stack.proxy.is_connected(CLUSTER)
+        assert stack.proxy.tunnels.is_connected(CLUSTER)
 
 
 async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, user: User) -> None:

@@ -104,7 +104,7 @@ async def test_a_lost_permission_counts_at_once(
     """After a revocation no request passes by the old decision, on any connection."""
     await learn(stack, user)
     stack.installation.forbidden.add("ann")
-    await stack.proxy.recheck("u1")
+    await stack.proxy.gateway.recheck("u1")
     seen = len(recorder.heads)
     assert (await user.ask(request()))[0] == 403
     assert len(recorder.heads) == seen
@@ -226,7 +226,7 @@ async def test_the_agent_checks_the_identity_of_a_request_on_its_data_link(
     """Although the control plane has authorized it."""
     await learn(stack, user)
     stack.installation.groups["ann"] = ("system:masters",)
-    await stack.proxy.recheck("u1")
+    await stack.proxy.gateway.recheck("u1")
     for _ in range(3):
         assert (await user.ask(request()))[0] == 403
 

@@ -133,7 +133,7 @@ async def test_system_names_need_a_role_and_the_agent(
     rule = ImpersonationRule.of(["*", "user:system:node:*", "group:system:nodes"])
     assert rule is not None
     stack.installation.impersonation["root"] = rule
-    stack.proxy.revoke(user="u2")
+    stack.proxy.gateway.revoke(user="u2")
     refused = await kubectl(*as_node)
     assert "list user:system:node:n1 in the agent's setting kubernetes.system_id" in refused.err
     agent.cancel()

@@ -150,12 +150,12 @@ async def test_a_watch_that_is_ended_is_reset(
     """Never as if the API server had ended it, who gets no more of it either."""
     listed = await watch(stack, user)
     if how == "revoked":
-        assert stack.proxy.revoke(user="u1") == 1
+        assert stack.proxy.gateway.revoke(user="u1") == 1
     elif how == "ended":
         assert stack.proxy.local.end_stream(listed.id, "root")
     else:
         stack.installation.forbidden.add("ann")
-        await stack.proxy.recheck("u1")
+        await stack.proxy.gateway.recheck("u1")
     with pytest.raises(ConnectionResetError):
         await user.rest()
     async with asyncio.timeout(5):
@@ -183,7 +183,7 @@ async def test_a_watch_can_end_before_its_response(
     await eventually(lambda: recorder.heads)
     rows = stack.installation.closed_rows
     if how == "revoked":
-        assert stack.proxy.revoke(user="u1") == 1
+        assert stack.proxy.gateway.revoke(user="u1") == 1
         status, _, body = await user.answer()
         assert (status, b"access was revoked" in body) == (401, True)
         await eventually(lambda: rows)
@@ -298,7 +298,7 @@ async def test_a_watch_over_http2_is_moved_too(stack: Stack, events: Events, use
         events.more.put_nowait(END)
         await eventually(lambda: len(rows) == 2)
         assert rows[1].reason is EndReason.DONE
-        assert stack.proxy.revoke(user="u1") == 1
+        assert stack.proxy.gateway.revoke(user="u1") == 1
         await eventually(lambda: len(rows) == 3)
         assert rows[2].reason is EndReason.REVOKED
         await eventually(lambda: h2.responses[done].over and h2.responses[ended].over)
@@ -446,7 +446,7 @@ async def test_a_session_that_is_ended_ends_at_both_sides(
     listed = await upgrade(stack, user)
     assert await user.reader.readexactly(2) == b"$ "
     if how == "revoked":
-        assert stack.proxy.revoke(user="u1") == 1
+        assert stack.proxy.gateway.revoke(user="u1") == 1
     elif how == "ended":
         assert stack.proxy.local.end_stream(listed.id, "root")
     elif how == "frozen":

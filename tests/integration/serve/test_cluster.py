@@ -147,7 +147,7 @@ async def test_an_agent_with_a_revoked_token_is_disconnected(fleet: Fleet) -> No
     link, kube_proxy = hub.process.plane.agentlink, hub.process.kube_proxy
 
     async def ends() -> tuple[bool, bool]:
-        return id in link.connected(), kube_proxy.is_connected(id)
+        return id in link.connected(), kube_proxy.tunnels.is_connected(id)
 
     await until(ends, lambda seen: seen == (True, True))
     await hub.ask("mutation ($id: ID!) { rotateClusterToken(id: $id) { id } }", id=id)

@@ -66,7 +66,7 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
             tasks.spawn("agent", agent.run())
 
             async def connected() -> bool:
-                return hub.process.kube_proxy.is_connected(ClusterId(made["id"]))
+                return hub.process.kube_proxy.tunnels.is_connected(ClusterId(made["id"]))
 
             await until(connected, bool)
             way = control_plane_access(

@@ -35,7 +35,7 @@ class ProxyHub:
 
     @property
     def connected(self) -> bool:
-        return self.proxy.is_connected(CLUSTER)
+        return self.proxy.tunnels.is_connected(CLUSTER)
 
     def kubeconfig(self, path: Path) -> Path:
         """A kubeconfig of the user ann."""

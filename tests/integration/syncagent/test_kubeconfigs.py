@@ -77,7 +77,7 @@ async def check_access(bench: Bench, proxy: ProxyHub, kubernetes: Path, folder: 
     assert "big" in await ann("get", "configmaps", "-n", bench.namespace)
     assert json.loads(await ann("get", "--raw", "/version"))["major"] == "1"
     proxy.installation.groups["ann"] = ()
-    await proxy.proxy.recheck(None)
+    await proxy.proxy.gateway.recheck(None)
     refused = await ann.refusal("get", "configmaps", "-n", bench.namespace)
     assert 'User "ann" cannot list resource "configmaps"' in refused
 
@@ -174,7 +174,7 @@ async def test_the_reason_of_a_closed_tunnel_is_reported(bench: Bench, proxy: Pr
     async with agent_of(bench, proxy, bench.cluster.kubeconfig):
         await until_connected(proxy)
         proxy.installation.agents.clear()
-        proxy.proxy.disconnect(AGENT_ID)
+        proxy.proxy.tunnels.revoke(AGENT_ID)
         problem = "no tunnel for kubectl: not an agent token of this installation"
         await proxy.hub.until(lambda: proxy.hub.problems[-1:] == [problem])
         proxy.installation.agents[AGENT_TOKEN] = AGENT_ID

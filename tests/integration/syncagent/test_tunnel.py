@@ -160,7 +160,7 @@ async def test_an_account_that_only_impersonates_speaks_for_people(
             ("system:nodes", '"system:nodes" may not be impersonated'),
         ):
             hub.installation.groups["ann"] = ("devs", group)
-            await hub.proxy.recheck(None)
+            await hub.proxy.gateway.recheck(None)
             assert said in await ann.refusal("get", "configmaps", "-n", bench.namespace)
     with pytest.raises(Unavailable):
         speaker = "--as=system:serviceaccount:default:people"
