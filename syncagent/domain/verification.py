@@ -83,7 +83,13 @@ def judge_bundle(
 ) -> tuple[BundleVerification, VerificationOutcome, str]:
     """Judges an observation; returns the new state, the finding, and the reason of a bad one."""
     failing = seen.phase in (Phase.FAILED, Phase.DEGRADED)
-    trial = replace(trial, failing_ms=(trial.failing_ms or now_ms) if failing else 0)
+    healthy, holds = seen.phase == Phase.HEALTHY, _holds(policy.metric, seen.metric)
+    trial = replace(
+        trial,
+        failing_ms=(trial.failing_ms or now_ms) if failing else 0,
+        since_ms=(trial.since_ms or now_ms) if healthy else 0,
+        breaches=trial.breaches + 1 if holds is False else 0,
+    )
     if failing and now_ms - trial.failing_ms >= _FAILING_MS:
         return trial, VerificationOutcome.BAD, seen.why
     if (more := _more(trial.restarts, seen.restarts)) > policy.max_restarts:
@@ -92,12 +98,6 @@ def judge_bundle(
             VerificationOutcome.BAD,
             f"{more} container restarts, more than the limit of {policy.max_restarts}",
         )
-    if seen.phase == Phase.HEALTHY:
-        trial = replace(trial, since_ms=trial.since_ms or now_ms)
-    else:
-        trial = replace(trial, since_ms=0)
-    holds = _holds(policy.metric, seen.metric)
-    trial = replace(trial, breaches=trial.breaches + 1 if holds is False else 0)
     if trial.breaches >= _BREACHES:
         return (
             trial,
