@@ -239,13 +239,14 @@ def _build(
     freeze = freeze_switch(settings, clock, reports)
     client = KubeClient(access, clock, settings.kubernetes.concurrency, freeze.check)
     cluster = KubeCluster(client, clock, policy.check)
-    fences, job_fences = _fences(settings.autonomy, client, cluster, clock)
+    tenants = _read_tenants(settings.autonomy)
+    fences, job_fences = _fences(tenants, policy, client, cluster)
     key = load_or_create_sealing_key(folder / "sealing.key")
     forwarder = _websocket_forwarder(settings.hub, clock)
     endpoint, instance_id = _endpoint(settings.hub, forwarder), new_id(clock.now())
     fetcher = BundleTransfer(endpoint.metadata)
     trusted, installation = _trusted_keys_and_pin(settings)
-    sources = _source_policy(settings.autonomy, trusted)
+    sources = _source_policy(settings.autonomy, tenants, trusted)
     inputs = InputVerifier(trusted, sources, clock, settings.autonomy.defines)
     stored = StoredStateCheck(inputs, key)
     bundles = BundleFiles(folder / "bundles")
@@ -514,13 +515,14 @@ def _local_policy(settings: AutonomySettings) -> LocalPolicy:
     return LocalPolicy.of(split_list(settings.kinds), split_list(settings.namespaces))
 
 
-def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePolicy:
+def _source_policy(
+    settings: AutonomySettings, tenants: TenantPolicy, trusted: TrustedKeys
+) -> SourcePolicy:
     """Parses the allow-list of sources. Invalid: the list needs trusted keys."""
     if settings.sources and not trusted:
         raise Invalid(
             "autonomy.sources needs autonomy.trusted_keys, because only signatures prove a source"
         )
-    tenants = _read_tenants(settings)
     if tenants.check_sources and not trusted:
         raise Invalid(
             "sources of autonomy.tenants need autonomy.trusted_keys, because only signatures prove "
@@ -552,13 +554,12 @@ def _public_keys(path: Path) -> list[Ed25519PublicKey]:
 
 
 def _fences(
-    settings: AutonomySettings, client: KubeClient, cluster: KubeCluster, clock: Clock
+    tenants: TenantPolicy, policy: LocalPolicy, client: KubeClient, cluster: KubeCluster
 ) -> tuple[KubeFences, KubeJobFences]:
     """Builds the fences of services and of jobs, within the policy of this cluster."""
-    tenants, allowed = _read_tenants(settings), _local_policy(settings).check
     proof = ImpersonationProof(client)
-    jobs = KubeJobFences(client, proof, KubeCluster(client, clock), tenants)
-    return KubeFences(client, proof, cluster, allowed, tenants), jobs
+    jobs = KubeJobFences(client, proof, cluster, tenants)
+    return KubeFences(client, proof, cluster, policy.check, tenants), jobs
 
 
 def _read_tenants(settings: AutonomySettings) -> TenantPolicy:
