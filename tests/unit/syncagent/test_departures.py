@@ -9,6 +9,8 @@ from core.spec.desired import Desired
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
 from core.spec.sync import Removal
+from syncagent.ports import RequestRefused
+from syncagent.state.store import SqliteStateStore
 from tests.fakes.engine import Stand, config
 
 WAVE, DELETE = "towline.dev/wave", "towline.dev/delete"
@@ -55,6 +57,24 @@ async def test_a_removal_goes_in_reverse_order_of_the_waves(stand: Stand) -> Non
     await stand.phase(Phase.REMOVED)
     deleted = [name for verb, name in stand.cluster.calls if verb == "delete"]
     assert deleted == [f"ConfigMap prod/{name}" for name in "dcba"]
+
+
+async def test_an_object_that_cannot_be_applied_keeps_all_of_its_kind(stand: Stand) -> None:
+    """In every namespace: it may be one of them under a new name."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "old"}}
+    stand.bring([config("old"), secret])
+    await stand.phase(Phase.HEALTHY)
+    moved = config("new")
+    moved["metadata"]["namespace"] = "other"
+    stand.cluster.fail["new"] = RequestRefused("no such namespace", status=404, reason="NotFound")
+    stand.bring([moved])
+    await stand.phase(Phase.FAILED)
+    assert set(stand.cluster.objects) == {key("old")}
+    stand.cluster.fail.clear()
+    await stand.phase(Phase.HEALTHY)
+    left = {("", "ConfigMap", "other", "new")}
+    assert set(stand.cluster.objects) == left
+    assert {owned.key for owned in SqliteStateStore(stand.database).load_objects()} == left
 
 
 async def test_a_removal_waits_for_what_a_person_must_agree_to(stand: Stand) -> None:
