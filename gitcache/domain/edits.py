@@ -109,7 +109,7 @@ def _compose_documents(text: str) -> list[yaml.Node]:
     if len(text) > _MAX_TEXT:
         raise Invalid(f"the file has more than {_MAX_TEXT:,} characters")
     try:
-        return [root for root in yaml.compose_all(text, yaml.SafeLoader) if root is not None]
+        return list(yaml.compose_all(text, yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Invalid(f"the file is not YAML: {str(error)[:200]}") from None
 

@@ -144,12 +144,9 @@ class FileMemo:
         return self._recent.keys()
 
     def _load(self, key: str) -> dict | None:
-        text = self._authenticator.verify(key, _read_file(_shard_path(self.root, key)) or b"")
-        try:
-            value = orjson.loads(text or b"null")
-        except orjson.JSONDecodeError:
-            return None
-        return value if isinstance(value, dict) else None
+        signed = _read_file(_shard_path(self.root, key)) or b""
+        text = self._authenticator.verify(key, signed)
+        return None if text is None else orjson.loads(text)
 
     def _remember(self, key: str, value: dict) -> None:
         self._recent[key] = value

@@ -131,6 +131,16 @@ async def test_a_bundle_that_was_lost_is_rendered_again(room: Room) -> None:
     assert await room.cache.bundle(rendered.digest) == kept
 
 
+async def test_a_stored_bundle_is_not_rendered_again(room: Room) -> None:
+    sha = room.push(1, {"web/a.yaml": b"a"})
+    room.cache.follow(SPEC)
+    await room.clock.advance(0)
+    rendered = await room.cache.render(RenderRequest(ID, sha, "web"))
+    room.content.broken = True
+    assert await room.cache.bundle(rendered.digest)
+    assert len(room.workers.jobs) == 1
+
+
 async def test_unknown_bundles_and_repositories_are_errors(room: Room) -> None:
     with pytest.raises(NotFound):
         await room.cache.bundle("sha256:" + "0" * 64)

@@ -1,7 +1,7 @@
 """Several git caches in company: who follows, who renders, and what a change of owner keeps."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from core.identity import RepositoryId
 from core.spec.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
 from gitcache.domain.messages import Operation, Query, Result
 from gitcache.domain.placement import assign_to_replicas
-from gitcache.ports import ReplicaMember, StatePublished
+from gitcache.ports import NotOwner, ReplicaMember, StatePublished
 from gitcache.sync.cache import FollowedSources, GitCache, ReplicaNetwork
 from gitcache.sync.follower import FollowerPorts, PollIntervals
 from gitcache.sync.render_service import RenderPorts, RenderService
@@ -214,6 +214,49 @@ async def test_a_request_without_an_owner_is_unavailable(company: Company) -> No
     await company.clock.advance(10)
     with pytest.raises(Unavailable, match="no replica can currently answer"):
         await asking
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda cache, sha: cache.trees(ID, sha, ["web"], local_only=True),
+        lambda cache, sha: cache.folders(ID, sha, "", 1, local_only=True),
+        lambda cache, sha: cache.files(ID, sha, "web", [".yaml"], local_only=True),
+        lambda cache, sha: cache.resolve(ID, "main", local_only=True),
+        lambda cache, sha: cache.render(RenderRequest(ID, sha, "web"), local_only=True),
+    ],
+)
+async def test_a_request_of_another_replica_goes_no_further(
+    company: Company, ask: Callable[[GitCache, str], Awaitable[object]]
+) -> None:
+    """Two replicas that each take the other for the owner must not ask each other in turn."""
+    sha = company.push(1)
+    await company.join("a", "b")
+    other = company.others()[0]
+    company.peers.asked.clear()
+    with pytest.raises(NotOwner):
+        await ask(company.caches[other], sha)
+    assert company.peers.asked == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda cache, sha: cache.folders(ID, sha, "", 1),
+        lambda cache, sha: cache.files(ID, sha, "web", [".yaml"]),
+        lambda cache, sha: cache.resolve(ID, "main"),
+    ],
+)
+async def test_any_replica_gives_the_answer_of_the_owner(
+    company: Company, ask: Callable[[GitCache, str], Awaitable[object]]
+) -> None:
+    sha = company.push(1)
+    await company.join("a", "b")
+    owner, other = company.owner, company.others()[0]
+    company.peers.asked.clear()
+    answer = await ask(company.caches[owner], sha)
+    assert answer and await ask(company.caches[other], sha) == answer
+    assert company.peers.asked == [owner]
 
 
 async def test_a_source_that_another_replica_owns_is_fetched_for_the_render(

@@ -31,6 +31,8 @@ other: registry.test:5000/team/shopping:1.0
         (["spec", "replicas"], "1.5", '  replicas: "1.5"  # two are enough'),
         (["spec", "replicas"], "no", '  replicas: "no"  # two are enough'),
         (["spec", "replicas"], True, "  replicas: true  # two are enough"),
+        (["spec", "name"], "two\nlines", '  name: "two\\nlines"'),
+        (["spec", "name"], "a\ttab", '  name: "a\\ttab"'),
     ],
 )
 def test_one_value_changes_and_all_else_stays(
@@ -73,6 +75,18 @@ def test_an_image_gets_another_tag_where_it_is_meant() -> None:
             "images:\n- name: x\n  newName: shop\n  newTag: '1.1'\n",
         ),
         ('image: {repository: shop, tag: "1.0"}\n', 'image: {repository: shop, tag: "1.1"}\n'),
+        (
+            'image: {repository: shop, tag: v1, digest: ""}\n',
+            'image: {repository: shop, tag: "1.1", digest: ""}\n',
+        ),
+        (
+            "a: {image: shop}\nb: {image: shop:1}\nc: {image: ''}\n",
+            "a: {image: shop:1.1}\nb: {image: shop:1.1}\nc: {image: ''}\n",
+        ),
+        (
+            "? [x]\n: {image: shop}\ni: {registry: {a: b}, repository: x, tag: y}\n",
+            "? [x]\n: {image: shop:1.1}\ni: {registry: {a: b}, repository: x, tag: y}\n",
+        ),
         (f"image: shop:1.0@sha256:{'a' * 64}\n", "image: shop:1.1\n"),
     ],
 )
@@ -97,6 +111,9 @@ def test_a_tag_that_a_digest_would_override_is_refused() -> None:
     ("text", "field", "reason"),
     [
         ("a: 1\n", ["b"], "no field b"),
+        ("a: [1]\n", ["a", 1], r"no field a\.1"),
+        ("a: [1]\n", ["a", "b"], r"no field a\.b"),
+        ("a: 1\n", ["a", 0], r"no field a\.0"),
         ("a: {b: 1}\n", ["a"], "only scalar values"),
         ("a: |\n  text\n", ["a"], "only scalar values"),
         ("a: &x 1\nb: *x\n", ["b"], "anchor"),
@@ -113,6 +130,16 @@ def test_fields_that_cannot_be_edited_in_place_are_named(
         set_field(text, field, 2)
 
 
+@pytest.mark.parametrize("tag", ["", "a b", "-x", "v1@sha256", "x" * 129])
+def test_a_tag_that_no_registry_has_is_refused(tag: str) -> None:
+    with pytest.raises(Invalid, match="is not an image tag"):
+        set_image("image: shop:1\n", "shop", tag)
+
+
+def test_a_document_counts_also_if_it_is_empty() -> None:
+    assert set_field("---\n---\na: 1\n", ["a"], 2, document=1) == "---\n---\na: 2\n"
+
+
 def test_a_value_that_no_file_should_hold_is_refused() -> None:
     with pytest.raises(Invalid, match="unprintable"):
         set_field("a: 1\n", ["a"], "\x1b[2J")
@@ -122,6 +149,10 @@ def test_a_bomb_of_aliases_is_looked_at_once() -> None:
     lines = ["a0: &a0 {image: shop}"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)]
     assert "image: shop:2" in set_image("\n".join(lines), "shop", "2")
+
+
+def test_files_beside_git_s_own_may_be_edited() -> None:
+    assert file_path("./a/.github//b.yaml") == "a/.github/b.yaml"
 
 
 @pytest.mark.parametrize("path", ["", "../x", "a/.git/config", ".GIT", "a\\b"])

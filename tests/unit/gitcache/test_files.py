@@ -1,5 +1,6 @@
 """Content and memos in files."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,27 @@ async def test_memory_is_bounded_and_disk_is_behind_it(tmp_path: Path) -> None:
         path.unlink()
     assert await content.get(digest_of(TWO)) == TWO
     assert await content.get(digest_of(ONE)) is None
+
+
+async def test_the_content_that_was_not_used_for_longest_leaves_the_memory(
+    tmp_path: Path,
+) -> None:
+    three = b"thr" * 100
+    content = FileContent(tmp_path, memory=700)
+    for data in (ONE, TWO):
+        await content.put(digest_of(data), data)
+    await content.get(digest_of(ONE))
+    await content.put(digest_of(three), three)
+    assert set(content.in_memory()) == {digest_of(ONE), digest_of(three)}
+
+
+async def test_content_read_by_many_at_once_takes_its_memory_once(tmp_path: Path) -> None:
+    for data in (ONE, TWO):
+        await FileContent(tmp_path, memory=0).put(digest_of(data), data)
+    content = FileContent(tmp_path, memory=600)
+    await asyncio.gather(*(content.get(digest_of(ONE)) for _ in range(5)))
+    await content.get(digest_of(TWO))
+    assert set(content.in_memory()) == {digest_of(ONE), digest_of(TWO)}
 
 
 @pytest.mark.parametrize("damage", [b"", b"onf" * 100, ONE + b"x"])
@@ -89,6 +111,18 @@ async def test_memos_in_memory_are_bounded(tmp_path: Path) -> None:
     for path in files(tmp_path):
         path.unlink()
     assert [await memo.get(key) is not None for key in keys] == [False, False, False, True, True]
+
+
+async def test_the_memo_that_was_not_used_for_longest_leaves_the_memory(tmp_path: Path) -> None:
+    keys = [digest_of(bytes([number])) for number in range(3)]
+    memo = FileMemo(tmp_path, SEAL, entries=2)
+    for key in keys[:2]:
+        await memo.put(key, {"k": key})
+    await memo.get(keys[0])
+    await memo.put(keys[2], {"k": keys[2]})
+    assert set(memo.in_memory()) == {keys[0], keys[2]}
+    assert await memo.get(keys[1]) == {"k": keys[1]}
+    assert set(memo.in_memory()) == {keys[1], keys[2]}
 
 
 def test_half_written_files_are_swept(tmp_path: Path) -> None:

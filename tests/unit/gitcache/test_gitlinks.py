@@ -95,7 +95,15 @@ def test_a_pointer_is_known_by_its_first_line() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"a: 1\n", POINTER.replace(b"sha256", b"md5"), POINTER + b"x" * 1024, POINTER[:60]],
+    [
+        b"",
+        b"a: 1\n",
+        POINTER.replace(b"sha256", b"md5"),
+        POINTER + b"x" * 1024,
+        POINTER[:60],
+        POINTER.replace(b"size", b"length"),
+        POINTER.replace(b"version", b"# version"),
+    ],
 )
 def test_other_files_are_no_pointers(data: bytes) -> None:
     assert parse_pointer(data) is None
