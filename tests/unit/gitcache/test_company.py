@@ -153,6 +153,47 @@ async def test_a_newcomer_fetches_before_it_takes_over(company: Company) -> None
     assert sha in company.copies[best].local.values()
 
 
+async def test_a_former_owner_answers_from_its_copy_until_that_is_deleted(
+    company: Company,
+) -> None:
+    """The new owner is busy enough at that time."""
+    best = assign_to_replicas({ID}, {"a", "b"})[ID]
+    first = "b" if best == "a" else "a"
+    sha = company.push(1)
+    await company.join(first)
+    await company.join(best)
+    await company.clock.advance(20)
+    assert company.owner == best
+    company.peers.asked.clear()
+    former = company.caches[first]
+    answer = await former.trees(ID, sha, ["web"])
+    assert company.peers.asked == []
+    newer = company.push(2)
+    await company.clock.advance(15)
+    await former.trees(ID, newer, ["web"])
+    assert company.peers.asked == [best]
+    await former.drop_copies()
+    assert await former.trees(ID, sha, ["web"]) == answer
+    assert company.peers.asked == [best, best]
+
+
+async def test_a_repository_that_is_named_later_shows_its_state_at_once(company: Company) -> None:
+    """A replica knows the states of all owners before its control plane names repositories."""
+    sha = company.push(1)
+    await company.join("a", "b")
+    other = company.caches[company.others()[0]]
+    other.forget(ID)
+    company.hub.tell(StatePublished(company.hub.states[ID]))
+    assert other.state(ID) is None and other.states() == []
+    states: list[RepositoryState] = []
+    other.on_state(states.append)
+    other.follow(SPEC)
+    assert [state.commits["main"].sha for state in states] == [sha]
+    company.hub.tell(StatePublished(company.hub.states[ID]))
+    other.follow(SPEC)
+    assert len(states) == 1
+
+
 async def test_a_killed_owner_is_followed_by_another(company: Company) -> None:
     company.push(1)
     await company.join("a", "b", "c")
@@ -175,6 +216,7 @@ async def test_a_new_owner_that_cannot_reach_git_keeps_what_is_known(company: Co
     assert state is not None and state.error
     assert company.at(left) == sha
     assert not state.missing
+    assert state.fetched_at is not None
 
 
 async def test_without_the_coordinating_server_states_wait_and_then_go_out(

@@ -1,14 +1,14 @@
 """Following one repository, on a clock that a test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from core.errors import AccessDenied, Invalid, Unavailable
 from core.identity import RepositoryId
-from core.spec.source import GitCredentials, RepositorySpec, RepositoryState
+from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 from gitcache.ports import NotOwner
 from gitcache.sync.follower import HINT_RETRIES, FollowerPorts, PollIntervals, RepositoryFollower
 from tests.fakes.clock import FakeClock
@@ -88,6 +88,51 @@ async def test_a_failing_server_is_asked_ever_more_rarely(watch: Watch) -> None:
     assert len(watch.states) == 1
 
 
+async def test_after_a_recovery_the_next_failure_is_retried_soon(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    watch.git.error = Unavailable("no")
+    await watch.start()
+    await watch.clock.advance(600)
+    watch.git.error = None
+    await watch.clock.advance(70)
+    assert watch.states[-1].error is None
+    watch.git.error = Unavailable("again")
+    await watch.clock.advance(12)
+    assert watch.states[-1].error == "again"
+    watch.git.error = None
+    await watch.clock.advance(5)
+    assert watch.states[-1].error is None
+
+
+async def test_another_connection_is_tried_at_once_and_again_soon(watch: Watch) -> None:
+    """Somebody corrects the credentials, and the server needs a moment to know them."""
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    assert watch.states[-1].reached
+    watch.git.error = AccessDenied("wrong password")
+    await watch.clock.advance(600)
+    polls = len(watch.git.polls)
+    watch.follower.replace(replace(SPEC, credentials=GitCredentials(password="right")))
+    await watch.clock.advance(0)
+    assert len(watch.git.polls) == polls + 1
+    assert not watch.states[-1].reached
+    watch.git.error = None
+    await watch.clock.advance(5)
+    assert watch.states[-1].error is None and watch.states[-1].reached
+
+
+async def test_after_a_recovery_other_refs_are_taken_up_at_once(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    dev = watch.git.push("refs/heads/dev", 2)
+    watch.git.error = Unavailable("no")
+    await watch.start()
+    watch.git.error = None
+    await watch.clock.advance(5)
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", "dev"})))
+    await watch.clock.advance(0)
+    assert watch.states[-1].commits["dev"].sha == dev
+
+
 async def test_a_server_that_names_a_time_is_left_alone_until_then(watch: Watch) -> None:
     watch.git.error = Unavailable("slow down", retry_after=500)
     await watch.start()
@@ -121,6 +166,27 @@ async def test_a_repository_of_which_nothing_is_in_use_is_asked_once_an_hour() -
     watch.follower.replace(SPEC)
     await watch.clock.advance(0)
     assert watch.sha == watch.git.refs[MAIN]
+    await watch.follower.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "reached"),
+    [
+        (RepositoryKind.HELM, "oci://r.test/charts", False),
+        (RepositoryKind.HELM, "https://r.test/charts", True),
+        (RepositoryKind.OCI, "oci://r.test/shop", True),
+    ],
+)
+async def test_a_registry_of_charts_is_reached_with_the_first_chart(
+    kind: RepositoryKind, url: str, reached: bool
+) -> None:
+    """It has no answer without the name of one; all others show a wrong URL before."""
+    watch = Watch(replace(SPEC, refs=frozenset(), kind=kind, url=url))
+    await watch.start()
+    assert watch.states[-1].error is None and watch.states[-1].reached is reached
+    watch.follower.replace(replace(watch.follower.spec, refs=frozenset({"main"})))
+    await watch.clock.advance(0)
+    assert watch.states[-1].reached
     await watch.follower.stop()
 
 
@@ -226,6 +292,18 @@ async def test_an_announcement_that_never_comes_true_ends(watch: Watch) -> None:
     watch.follower.request_poll({MAIN: sha_of(99), "refs/heads/other": sha_of(98)})
     await watch.clock.advance(sum(HINT_RETRIES) + 1)
     assert len(watch.git.polls) == polls + 1 + len(HINT_RETRIES)
+    await watch.clock.advance(112)
+    assert len(watch.git.polls) == polls + 2 + len(HINT_RETRIES)
+
+
+async def test_while_an_announced_commit_does_not_show_others_are_published(watch: Watch) -> None:
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", "dev"})))
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    dev = watch.git.push("refs/heads/dev", 2)
+    watch.follower.request_poll({MAIN: sha_of(99)})
+    await watch.clock.advance(0)
+    assert watch.states[-1].commits["dev"].sha == dev
 
 
 async def test_webhooks_that_come_out_of_order_lead_to_what_the_server_has(watch: Watch) -> None:
@@ -259,7 +337,7 @@ async def test_a_hint_by_a_person_does_not_slow_polling_down(watch: Watch) -> No
     await watch.clock.advance(0)
     polls = len(watch.git.polls)
     await watch.clock.advance(35)
-    assert len(watch.git.polls) >= polls + 3
+    assert polls + 3 <= len(watch.git.polls) <= polls + 4
 
 
 async def test_a_poll_under_way_shows_the_refs_of_a_later_request(watch: Watch) -> None:
@@ -374,6 +452,40 @@ async def test_the_state_tells_the_size_of_the_copy_and_its_owner(watch: Watch) 
     watch.git.push(MAIN, 1)
     await watch.start()
     assert (watch.states[-1].size, watch.states[-1].owner) == (1000, "here")
+
+
+async def test_the_copy_is_measured_every_ten_minutes(watch: Watch) -> None:
+    """That walks over all of its files."""
+    watch.git.push(MAIN, 1)
+    size, measured = watch.git.size, []
+
+    async def counted(spec: RepositorySpec) -> int | None:
+        measured.append(watch.clock.monotonic())
+        return await size(spec)
+
+    watch.git.size = counted
+    await watch.start()
+    await watch.clock.advance(590)
+    assert len(measured) == 1
+    await watch.clock.advance(30)
+    assert len(measured) == 2
+
+
+async def test_files_that_renders_read_come_with_each_new_commit(watch: Watch) -> None:
+    """A lean copy has no others, and a render should not wait for a fetch."""
+    fetched: list[set[str]] = []
+
+    async def prefetch(spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
+        fetched.append(set(paths))
+
+    watch.git.prefetch = prefetch
+    watch.follower.replace(replace(SPEC, folders=frozenset({"web"})))
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    watch.follower.prefetch_paths(["base", "libs/x.yaml"])
+    watch.git.push(MAIN, 2)
+    await watch.clock.advance(12)
+    assert fetched == [{"web"}, {"web", "base", "libs/x.yaml"}]
 
 
 async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
