@@ -105,6 +105,8 @@ class Output(Generic[M]):
     if TYPE_CHECKING:
         id: strawberry.ID
 
+        def __getattr__(self, name: str) -> object: ...
+
     @classmethod
     def of(cls, row: M, **related: object) -> Self:
         """Returns the output for a row; `related` has the declared fields that no row contains.
@@ -120,13 +122,6 @@ class Output(Generic[M]):
         values[_ROW] = row
         return instance
 
-    def __getattr__(self, name: str) -> object:
-        convert = self.__converted__.get(name)
-        if convert is None or _ROW not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no {name}", name=name, obj=self)
-        value = self.__dict__[name] = convert(self.__dict__[_ROW])
-        return value
-
     @classmethod
     def of_each(cls, rows: Iterable[M]) -> list[Self]:
         """Returns the outputs for rows."""
@@ -136,6 +131,25 @@ class Output(Generic[M]):
     def of_optional(cls, row: M | None, **related: object) -> Self | None:
         """Returns the output for a row, and None without one."""
         return None if row is None else cls.of(row, **related)
+
+
+class _ConvertedField:
+    """A field of an output that is converted on its first read.
+
+    Python then finds the value in the instance, and calls nothing of this class for it. A method
+    `__getattr__` of outputs would instead slow down each read of each field.
+    """
+
+    def __init__(self, name: str, convert: Convert) -> None:
+        self._name = name
+        self._convert = convert
+
+    def __get__(self, instance: Output[Any] | None, owner: type) -> object:
+        if instance is None:
+            raise AttributeError(f"{owner.__name__} has no {self._name}", name=self._name)
+        values = instance.__dict__
+        value = values[self._name] = self._convert(values[_ROW])
+        return value
 
 
 class Draft(Generic[M]):
@@ -224,6 +238,8 @@ def output(
         derived.__model__, derived.__sources__ = model, sources
         derived.__copied__, derived.__converted__ = staticmethod(copy), reads
         derived.__missing__ = frozenset(missing - {*paths, *reads})
+        for field, convert in reads.items():
+            setattr(derived, field, _ConvertedField(field, convert))
         _OUTPUTS.add(model, derived)
         return derived
 

@@ -7,7 +7,9 @@ the byte and only graphql-core reports errors.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite
 from operator import attrgetter
 from typing import Any, cast
@@ -18,11 +20,13 @@ from graphql import (
     GraphQLList,
     GraphQLNonNull,
     GraphQLObjectType,
+    GraphQLResolveInfo,
     GraphQLScalarType,
 )
 from graphql.execution.collect_fields import FieldDetails
 from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+from strawberry.schema.schema_converter import CustomGraphQLEnumType
 from strawberry.types.field import StrawberryField
 
 from core.json_object import JsonObject
@@ -78,6 +82,23 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
             return _merge_when_complete(rest, done, grouped_field_set)
         return _merge_in_order(cast("JsonObject", rest), done, grouped_field_set)
 
+    def complete_list_value(
+        self,
+        return_type: GraphQLList[Any],
+        field_details_list: list[FieldDetails],
+        info: GraphQLResolveInfo,
+        path: Path,
+        result: Any,
+        position_context: Any,
+    ) -> Any:
+        """Returns the completed items of a list, or an awaitable of them."""
+        if position_context is None:
+            with suppress(Exception):
+                return self._value_completion(return_type, field_details_list)(result)
+        return super().complete_list_value(
+            return_type, field_details_list, info, path, result, position_context
+        )
+
     def _cached_plan(self, parent: GraphQLObjectType, fields: Fields) -> SelectionPlan:
         plans: dict[int, SelectionPlan] = self.__dict__.setdefault("_plans", {})
         plan = plans.get(id(fields))
@@ -117,6 +138,8 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         return _nullable_completion(self._value_completion(kind, details))
 
     def _value_completion(self, kind: Any, details: list[FieldDetails]) -> Complete:
+        if isinstance(kind, CustomGraphQLEnumType):
+            return _enum_completion(kind)
         if isinstance(kind, (GraphQLScalarType, GraphQLEnumType)):
             return _leaf_completion(kind)
         if isinstance(kind, GraphQLList):
@@ -154,7 +177,11 @@ def _object_completion(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
     get = attrgetter(*attributes)
     # Types whose values need no conversion: after one check, a whole object is one call into C.
     same = [getattr(completion, "same", frozenset()) for completion in completions]
-    changed = [(i, completion) for i, completion in enumerate(completions) if not same[i]]
+    changed = [
+        (key, completion)
+        for key, completion, unchanged in zip(keys, completions, same, strict=True)
+        if not unchanged
+    ]
     verified_types: set[tuple[type, ...]] = set()
 
     def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> JsonObject:
@@ -169,8 +196,8 @@ def _object_completion(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
         if types not in verified_types:
             return complete_all(values, types)
         done = dict(zip(keys, values))  # noqa: B905 - equal lengths by construction
-        for i, change in changed:
-            done[keys[i]] = change(values[i])
+        for key, change in changed:
+            done[key] = change(done[key])
         return done
 
     return complete
@@ -213,6 +240,12 @@ def _leaf_completion(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
     elif kind.name in _CHECKED:
         return _checked_completion(*_CHECKED[kind.name])
     return complete
+
+
+@cache
+def _enum_completion(kind: CustomGraphQLEnumType) -> Complete:
+    """Looks up the name of a member; another value raises KeyError or TypeError."""
+    return {member: kind.coerce_output_value(member) for member in kind.wrapped_cls}.__getitem__
 
 
 def _checked_completion(kind: type, is_valid: Callable[[Any], bool]) -> Complete:

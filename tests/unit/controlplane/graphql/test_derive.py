@@ -277,8 +277,8 @@ def test_values_are_computed_when_they_are_first_read() -> None:
     assert (made.name, computed_names, made.notes) == ("bulb", [], [])
     assert (made.tone, made.tone, computed_names) == ("low", "low", ["bulb"])
     assert made.notes is made.notes and HornType.of(Horn("bulb")).notes is not made.notes
-    with pytest.raises(AttributeError, match="HornType has no size"):
-        getattr(made, "size")  # noqa: B009
+    with pytest.raises(AttributeError, match="HornType has no tone"):
+        getattr(HornType, "tone")  # noqa: B009
 
 
 def test_an_output_may_consist_of_converted_values_only() -> None:

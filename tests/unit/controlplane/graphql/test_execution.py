@@ -71,7 +71,8 @@ def a_value(draw: st.DrawFn, kind: GraphQLOutputType, depth: int, wrong: bool) -
 @st.composite
 def a_named(draw: st.DrawFn, kind: Any, depth: int, wrong: bool) -> Any:
     if isinstance(kind, GraphQLEnumType):
-        return draw(st.sampled_from([one.value for one in kind.values.values()]))
+        values = [one.value for one in kind.values.values()]
+        return draw(st.sampled_from([*values, *getattr(kind, "wrapped_cls", ())]))
     if is_leaf_type(kind):
         return draw(LEAVES[kind.name])
     if not depth:
@@ -161,15 +162,19 @@ def test_plain_attributes_do_not_reach_graphql_core() -> None:
     """Otherwise it would be right and slow."""
 
     class Counting(FastExecution):
-        fields = 0
+        fields = values = 0
 
         def build_resolve_info(self, *args: Any) -> Any:  # ty: ignore[incompatible-method-override]
             type(self).fields += 1
             return super().build_resolve_info(*args)
+
+        def complete_value(self, *args: Any) -> Any:  # ty: ignore[incompatible-method-override]
+            type(self).values += 1
+            return super().complete_value(*args)
 
     thing = Thing({"ref": "main", "folder": "a"})
     query = "{ ofGitRef { ref folder __typename } }"
     result = made(Counting).execute_sync(query, context_value=thing)
     found = {"ref": "main", "folder": "a", "__typename": "GitRef"}
     assert result.data == {"ofGitRef": [found] * 2}
-    assert Counting.fields == 1
+    assert (Counting.fields, Counting.values) == (1, 2)
