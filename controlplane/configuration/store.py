@@ -11,7 +11,7 @@ from controlplane.configuration.ports import (
     ServiceExportStore,
     ServiceImportStore,
 )
-from controlplane.platform.store.columns import JSON_TEXT
+from controlplane.platform.store.columns import JsonColumn
 from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.rows import TableRows, tables
 from controlplane.services.model.parts import ContextBinding
@@ -20,7 +20,7 @@ from controlplane.services.ports import ContextBindingStore
 service_exports = row_table(
     "service_exports",
     ServiceExport,
-    Column("value", JSON_TEXT, nullable=False),
+    Column("value", JsonColumn(object), nullable=False),
     UniqueConstraint("service_id", "name"),
     lengths={"name": 63},
     references={"service_id": "services.id"},
@@ -29,7 +29,7 @@ service_exports = row_table(
 service_imports = row_table(
     "service_imports",
     ServiceImport,
-    Column("default", JSON_TEXT, nullable=False),
+    Column("default", JsonColumn(object), nullable=False),
     UniqueConstraint("service_id", "alias"),
     lengths={"alias": 63, "export": 63},
     indexed={"source_id"},

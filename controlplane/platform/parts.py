@@ -108,23 +108,22 @@ def given_columns(change: object, *without: str) -> Columns:
 @cache
 def row_maker(kind: Any) -> Callable[..., Any]:
     """Returns a function that makes a row from its columns, in the order of `column_names`."""
-    parts: list[tuple[int, Any]] = []
+    parts: list[tuple[Any, int, int]] = []
+    stop = 0
     for member in fields(kind):
         inner = member.metadata.get(_PART)
-        parts.append((len(column_names(inner)) if inner else 0, inner))
-    if not any(inner for _, inner in parts):
+        start, stop = stop, stop + (len(column_names(inner)) if inner else 1)
+        parts.append((inner, start, stop))
+    if not any(inner for inner, _, _ in parts):
         return kind
 
     def make(*columns: object) -> object:
-        values, start = [], 0
-        for width, inner in parts:
-            if inner is None:
-                values.append(columns[start])
-                start += 1
-            else:
-                values.append(inner(*columns[start : start + width]))
-                start += width
-        return kind(*values)
+        return kind(
+            *[
+                inner(*columns[start:stop]) if inner else columns[start]
+                for inner, start, stop in parts
+            ]
+        )
 
     return make
 

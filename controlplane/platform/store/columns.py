@@ -1,7 +1,7 @@
 """Column types with the same meaning on SQLite and PostgreSQL."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -86,14 +86,29 @@ class EnumColumn(TypeDecorator[StrEnum]):
         return lambda value: members[value] if value in members else self.enum_class(value)
 
 
-class JsonColumn(TypeDecorator[Any]):
+class _JsonDecorator(TypeDecorator[Any]):
+    """A value that is stored as JSON. The drivers of both dialects return its text."""
+
+    impl = JSON_TEXT
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        def decode(stored: Any) -> object:
+            if stored is None:
+                return None
+            # SQLite returns numbers unparsed, because its JSON columns have numeric affinity.
+            value = orjson.loads(stored) if isinstance(stored, str) else stored
+            return self.process_result_value(value, dialect)
+
+        return decode
+
+
+class JsonColumn(_JsonDecorator):
     """A value of any type that pydantic can describe, stored as JSON.
 
     Most rows of a large table repeat the labels, images and options of others, so short texts are
     decoded once, if readers cannot change the value or get a copy.
     """
 
-    impl = JSON_TEXT
     cache_ok = True
 
     def __init__(self, shape: Any) -> None:
@@ -108,24 +123,33 @@ class JsonColumn(TypeDecorator[Any]):
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         decode = super().result_processor(dialect, coltype)
-        is_flat = _is_flat_mapping(self.shape)
-        if decode is None or not (is_flat or _is_frozen(self.shape)):
+        if _is_frozen(self.shape):
+            return _decode_once(decode)
+        if not _is_flat_mapping(self.shape):
             return decode
-        decode_cached = lru_cache(_MAX_CACHED)(decode)
+        decode_cached = _decode_once(decode)
 
-        def read(stored: object) -> object:
-            if type(stored) is not str or len(stored) > _MAX_CACHED_BYTES:
-                return decode(stored)
+        def copy(stored: object) -> object:
             value = decode_cached(stored)
             return value.copy() if isinstance(value, dict) else value
 
-        return read
+        return copy
 
 
-class AttestationColumn(TypeDecorator[Attestation]):
+def _decode_once(decode: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Returns `decode` with a cache for short texts."""
+    decode_cached = lru_cache(_MAX_CACHED)(decode)
+
+    def read(stored: object) -> object:
+        is_short = type(stored) is str and len(stored) <= _MAX_CACHED_BYTES
+        return decode_cached(stored) if is_short else decode(stored)
+
+    return read
+
+
+class AttestationColumn(_JsonDecorator):
     """An attestation as JSON; its bytes in base64."""
 
-    impl = JSON_TEXT
     cache_ok = True
 
     def process_bind_param(self, value: Attestation | None, dialect: Dialect) -> object:

@@ -43,7 +43,7 @@ def make_engine(url: str) -> AsyncEngine:
         # The message omits the URL, because it may contain a password.
         raise Invalid("is not a URL like postgresql://user@host/name", field="database") from None
     backend = parsed.get_backend_name()
-    options: dict[str, object] = {"json_serializer": _dumps, "json_deserializer": _loads}
+    options: dict[str, object] = {"json_serializer": _dumps}
     if backend == "sqlite":
         options["async_creator"] = connection_factory(parsed.database or "")
         engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), **options)
@@ -52,16 +52,10 @@ def make_engine(url: str) -> AsyncEngine:
     if backend == "postgresql":
         options |= {"pool_size": 10, "max_overflow": 10}
         engine = create_async_engine(parsed.set(drivername="postgresql+asyncpg"), **options)
+        _leave_json_as_text(engine)
         _check_idle(engine)
         return engine
     raise Invalid(f"{backend} is not supported: use sqlite or postgresql", field="database")
-
-
-def _loads(text: JsonValue) -> object:
-    """Decodes JSON. SQLite returns numbers unparsed, because its JSON columns have numeric
-    affinity.
-    """
-    return text if isinstance(text, int | float) else orjson.loads(text)
 
 
 def _dumps(value: JsonValue) -> str:
@@ -87,6 +81,14 @@ def _prepare_sqlite(engine: AsyncEngine) -> None:
     def on_begin(connection: Any) -> None:
         read_only = connection.get_execution_options().get("read_only")
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _leave_json_as_text(engine: AsyncEngine) -> None:
+    """Removes SQLAlchemy's decoder from new connections: columns decode, and may cache by text."""
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.run_async(lambda driver: driver.reset_type_codec("jsonb", schema="pg_catalog"))
 
 
 def _check_idle(engine: AsyncEngine) -> None:

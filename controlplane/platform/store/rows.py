@@ -320,7 +320,7 @@ class SqlReading(ReadableRows[T]):
         self, statement: Executable, given: Mapping[str, object] | None = None
     ) -> list[T]:
         result = await self._connection.execute(statement, given)
-        return [self._make(*row) for row in result]
+        return [self._make(*row) for row in result.all()]
 
 
 class SqlRows(SqlReading[T]):
