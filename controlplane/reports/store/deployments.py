@@ -6,7 +6,7 @@ with the times that the metrics need.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from operator import attrgetter
@@ -17,9 +17,9 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
+    DateTime,
     Executable,
     Float,
-    Integer,
     Text,
     and_,
     bindparam,
@@ -28,10 +28,13 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     tuple_,
+    type_coerce,
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import Update
 
 from controlplane.authorization import Visible
@@ -336,11 +339,8 @@ class SqlDeployments(SqlReading[Deployment]):
         period: ReportPeriod | None,
     ) -> list[DeploymentCounts]:
         edges = period_edges(since, until, period)
-        if self._connection.dialect == "postgresql":
-            length = period.length if period else until - since
-            counted = _by_number(inside, edges, length)
-        else:
-            counted = _by_ranges(inside, edges)
+        is_postgres = self._connection.dialect == "postgresql"
+        counted = (_by_ranges if is_postgres else _by_ranges_on_sqlite)(inside, edges)
         counts_by_number = {
             number: DeploymentCounts(*counts)
             for number, *counts in await self._connection.execute(counted)
@@ -353,13 +353,14 @@ class SqlDeployments(SqlReading[Deployment]):
         """Returns p50 and p90 of lead and restore times, by nearest rank."""
         columns = (_T.lead_s, _T.restore_s)
         if self._connection.dialect == "postgresql":
+            # Both ranks in one aggregate: PostgreSQL sorts each column once.
+            parts = literal(_PERCENTILES, ARRAY(Float))
             ranked = [
-                func.percentile_disc(p).within_group(column)
+                type_coerce(func.percentile_disc(parts).within_group(column), ARRAY(Float))
                 for column in columns
-                for p in _PERCENTILES
             ]
             (row,) = await self._connection.execute(select(*ranked).where(where))
-            return list(row)
+            return [rank for ranks in row for rank in ranks or (None,) * len(_PERCENTILES)]
         # All numbers in one text: much faster than a row for each.
         texts = [func.json_group_array(column).filter(column.is_not(None)) for column in columns]
         (row,) = await self._connection.execute(select(*texts).where(where))
@@ -407,23 +408,22 @@ _COUNTS = (
 )
 
 
-def _by_number(
-    inside: ColumnElement[bool], edges: Sequence[datetime], length: timedelta
-) -> Executable:
-    """Counts by the number of the part between edges, in one pass over the rows."""
-    start = bindparam("since", edges[0], _T.desired_at.type)
-    # Rounds seconds to the microseconds of the original value.
-    passed = func.floor(
-        _seconds("postgresql", start, _T.desired_at) / length.total_seconds() + 1e-9
-    )
-    # Rounding must not move a row of the last microseconds behind the window.
-    number = cast(func.least(passed, len(edges) - 2), Integer).label("number")
-    where = and_(inside, _T.desired_at >= start, _T.desired_at < edges[-1])
-    return select(number, *_COUNTS).where(where).group_by(number)
-
-
 def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
-    """The variant for SQLite, which would otherwise sort all rows: an index range for each part."""
+    """Counts each part between edges by an index range. One pass over all rows would compute the
+    part of each row, which takes several times as long.
+    """
+    moment = DateTime(timezone=True)
+    starts, ends = (literal(part, ARRAY(moment)) for part in (edges[:-1], edges[1:]))
+    columns = (Column("start", moment), Column("until", moment))
+    ranges = func.unnest(starts, ends).table_valued(*columns, with_ordinality="number")
+    ranges = ranges.render_derived(name="ranges")
+    where = and_(inside, _T.desired_at >= ranges.c.start, _T.desired_at < ranges.c.until)
+    counted = select(*_COUNTS).where(where).lateral("counted")
+    return select(ranges.c.number - 1, *counted.c).select_from(ranges).join(counted, true())
+
+
+def _by_ranges_on_sqlite(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
+    """The variant for SQLite, which has no lateral subqueries."""
     texts = [edge.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
              for edge in edges]  # fmt: skip
     pairs = orjson.dumps(list(pairwise(texts))).decode()
