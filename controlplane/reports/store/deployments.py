@@ -249,7 +249,7 @@ class SqlDeployments(SqlReading[Deployment]):
             .order_by(_T.cluster_id, _T.service_id)
             .limit(limit)
         )
-        return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows]
+        return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows.all()]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return await self._texts_by_id(services.c.name, ids)
@@ -265,7 +265,7 @@ class SqlDeployments(SqlReading[Deployment]):
         id = column.table.c.id
         is_named = among(id, ids, self._connection.dialect)
         rows = await self._connection.execute(select(id, column).where(is_named))
-        return dict(map(tuple, rows))
+        return dict(map(tuple, rows.all()))
 
     async def deployments_of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         begins_with = (_T.sha >= sha, _T.sha < f"{sha}g")

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, union
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from controlplane.authorization import Visible
 from controlplane.clusters import store as clusters_store
@@ -106,20 +105,17 @@ class SqlServices(SqlRows[Service], ServiceStore):
         return list(ids.scalars())
 
     async def _status_codes(self, where: ColumnElement[bool]) -> dict[str, str]:
-        """Returns the status codes of each cluster's services, sorted by service name."""
-        code = services.c.status_code
-        if self._connection.dialect == "postgresql":
-            ordered: Any = func.string_agg(code, aggregate_order_by(literal(""), services.c.name))
-            grouped = select(services.c.cluster_id, ordered).where(where)
-        else:
-            # SQLite concatenates in the order in which rows arrive.
-            inner = select(services.c.cluster_id, code.label("code")).where(where)
-            sorted_rows = inner.order_by(services.c.cluster_id, services.c.name).subquery()
-            joined = func.group_concat(sorted_rows.c.code, "")
-            grouped = select(sorted_rows.c.cluster_id, joined)
-        column = grouped.selected_columns[0]
-        result = await self._connection.execute(grouped.group_by(column))
-        return {id: joined for id, joined in map(tuple, result)}
+        """Returns the status codes of each cluster's services, sorted by service name.
+
+        Both databases concatenate in the order in which rows arrive: an index gives them sorted.
+        """
+        rows = select(services.c.cluster_id, services.c.status_code).where(where)
+        sorted_rows = rows.order_by(services.c.cluster_id, services.c.name).subquery().c
+        is_postgres = self._connection.dialect == "postgresql"
+        join = func.string_agg if is_postgres else func.group_concat
+        codes = select(sorted_rows.cluster_id, join(sorted_rows.status_code, ""))
+        result = await self._connection.execute(codes.group_by(sorted_rows.cluster_id))
+        return dict(map(tuple, result.all()))
 
     async def put(self, row: Service) -> None:
         await self._put_later(row)
