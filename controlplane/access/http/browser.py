@@ -106,4 +106,3 @@ def check_download(request: HTTPConnection, base: str) -> None:
     """
     if request.headers.get("sec-fetch-site", "").lower() != "same-origin":
         check_session_request(request, base)
-    check_origin(request, base)

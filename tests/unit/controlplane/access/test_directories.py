@@ -166,6 +166,40 @@ async def test_addresses_that_differ_in_case_only_are_the_same(
     assert world.published == [(ACCESS, "ada")]
 
 
+async def test_an_address_that_contains_another_one_is_another_account(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    """In whatever case the directory writes it."""
+    longer = make_user("xada", issuer=IDP, external_id="x9")
+    await world.given(longer)
+    assert await scim.users(DIRECTORY, AttributeFilter("username", "ADA@example.org")) == []
+    made = await scim.add_user(DIRECTORY, UserPush("ADA@example.org", "Ada", "x1", None))
+    assert made.id != longer.id and len(await world.rows(UserStore)) == 2
+    with pytest.raises(Conflict):
+        await scim.change_user(DIRECTORY, made.id, UserPush(longer.email.upper()))
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_only_who_becomes_inactive_loses_the_tokens(
+    world: MemoryOperations, scim: ScimDirectory, is_enabled: bool
+) -> None:
+    token = make_token(ADA)[0]
+    await world.given(ADA, token)
+    await scim.change_user(DIRECTORY, "ada", UserPush(name="Ada L.", active=is_enabled))
+    (row,) = await world.rows(TokenStore)
+    assert (row.revoked_at is None) is is_enabled
+
+
+async def test_a_pushed_group_needs_an_unused_name(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    await world.given(CREW, make_group("local"))
+    for name in ("crew", "local"):
+        with pytest.raises(Conflict):
+            await scim.add_group(DIRECTORY, GroupPush(name, "g2"))
+    assert len(await world.rows(GroupStore)) == 2
+
+
 async def test_a_directory_takes_over_no_service_account(
     world: MemoryOperations, scim: ScimDirectory
 ) -> None:

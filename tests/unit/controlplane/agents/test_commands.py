@@ -13,7 +13,7 @@ from controlplane.agents.model.jobs import JobRequest
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.commands import AgentCommands
 from controlplane.agents.operations.jobs import ClusterJobs
-from controlplane.authorization import ANONYMOUS, Actor
+from controlplane.authorization import ANONYMOUS, BUILT_IN, Actor, Grant, Policy, Scope
 from controlplane.clusters.model.commands import CommandKind
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import CommandStore
@@ -273,6 +273,33 @@ async def test_a_group_is_upgraded_without_clusters_that_stay(
     assert await world.audit_details() == [
         ("upgradeAgents", {"clusters": 1, "version": "2", "image": "agent:2"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "is_allowed"),
+    [
+        (("project:shop",), True),
+        (("cluster:de", "cluster:fr"), False),
+        (("cluster:de",), False),
+        (("project:bank",), False),
+    ],
+)
+async def test_an_upgrade_of_a_group_needs_the_permission_on_the_group(
+    scopes: tuple[str, ...], is_allowed: bool, world: MemoryOperations, agents: Agents
+) -> None:
+    """Those on its present clusters are not enough. Without it, no agent is upgraded."""
+    grants = [Grant(BUILT_IN["editor"], Scope(scope)) for scope in scopes]
+    actor = replace(EDITOR, policy=Policy((Grant(BUILT_IN["viewer"]), *grants)))
+    clusters = [make_cluster(id, project_id="shop") for id in ("de", "fr")]
+    own = replace(ALL, id="own", name="own", project_id="shop", cluster_ids=("de", "fr"))
+    await world.given(*clusters, own)
+    if is_allowed:
+        assert len(await agents.commands.upgrade_agents(actor, "own", "2", "agent:2")) == 2
+        return
+    for group in ("own", "all"):
+        with pytest.raises(Forbidden):
+            await agents.commands.upgrade_agents(actor, group, "2", "agent:2")
+    assert await world.rows(CommandStore) == []
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controlplane.access.model.users import Token
 from controlplane.access.ports import TokenStore
@@ -11,6 +15,7 @@ from controlplane.agents.model.jobs import ClusterJob
 from controlplane.agents.operations.agent_renders import render_result_to_json
 from controlplane.agents.operations.agents import AgentOperations
 from controlplane.agents.operations.report_handlers import AUTONOMOUS_ACTOR
+from controlplane.agents.operations.reports import AgentReports
 from controlplane.agents.ports import ClusterJobStore
 from controlplane.clusters.model.commands import (
     UPLOADED_DIGEST,
@@ -19,6 +24,7 @@ from controlplane.clusters.model.commands import (
     CommandState,
 )
 from controlplane.clusters.ports import ClusterStore, CommandStore
+from controlplane.platform.audit_entry import AuditVerdict
 from controlplane.platform.context import (
     CLUSTER,
     CLUSTER_JOB,
@@ -28,10 +34,11 @@ from controlplane.platform.context import (
     SERVICE,
 )
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
-from controlplane.services.model.service import Service
+from controlplane.services.model.service import STATE_OF_HEALTH, Service
 from controlplane.services.model.verification import Quarantine
 from controlplane.services.ports import ComponentStore, PlanStore, ServiceStore
 from core.identity import TokenKind, local_id
+from core.spec.health import HealthState
 from core.spec.jobs import JobPhase, JobStatus
 from core.spec.objects import FieldChange, ObjectRef
 from core.spec.plan import PlannedAction, PlannedChange
@@ -44,6 +51,7 @@ from core.spec.source import RenderedBundle
 from core.spec.status import Phase, Problem, StageTimes, SyncStatus
 from core.spec.sync import Removal
 from core.spec.verification import VerificationResult
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
 from tests.fakes.operations import (
     MemoryOperations,
@@ -282,6 +290,106 @@ async def test_a_render_has_the_result_that_its_agent_uploaded(
     assert row.payload.keys() == expected.keys() and "box" not in row.payload
     assert (row.state, row.message, row.finished_at) == (CommandState.SUCCEEDED, "done", AT)
     assert await agent.world.audited() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        (CommandOutcome.SUCCEEDED, AuditVerdict.ALLOWED),
+        (CommandOutcome.FAILED, AuditVerdict.ALLOWED),
+        (CommandOutcome.REFUSED, AuditVerdict.REFUSED),
+    ],
+)
+async def test_the_answer_to_a_command_is_in_the_audit_log(
+    agent: Agent, outcome: CommandOutcome, verdict: AuditVerdict
+) -> None:
+    """With its service as the target, if it has one."""
+    sync = Command("c", EU.id, CommandKind.SYNC_NOW, START, WEB.id, payload={"service": WEB.id})
+    upgrade = Command("u", EU.id, CommandKind.UPGRADE, START)
+    await agent.world.given(sync, upgrade)
+    await agent.reports(CommandAnswer("c", outcome, "m" * 2000), CommandAnswer("u", outcome))
+    async with agent.world.store.read() as tx:
+        rows = await audit_rows(tx)
+    assert [(row.action, row.target, row.target_id, row.verdict) for row in rows] == [
+        ("agent.sync-now", WEB.id, WEB.id, verdict),
+        ("agent.upgrade", "u", "u", verdict),
+    ]
+    assert (rows[0].actor, rows[0].cluster_id, rows[0].project_id) == ("agent of eu", "eu", "shop")
+    assert rows[0].detail == {"result": outcome.value, "message": "m" * 1000, "command": "c"}
+
+
+async def test_a_report_that_is_sent_again_has_no_second_effect(agent: Agent) -> None:
+    """Also the last one, and one that arrives twice in a call."""
+    drift = DriftFound(WEB.id, POD, "kubectl", (), deleted=True, healed=False)
+    reports = [Report(number, AT, drift) for number in (1, 2)]
+    await agent.agents.record_reports(EU.id, reports)
+    for again in (reports, reports[1:], [*reports[1:], *reports[1:]]):
+        assert await agent.agents.record_reports(EU.id, again) == 2
+    assert len(await agent.world.ledger()) == 2
+
+
+def component(name: str, **fields: Any) -> ObservedComponent:
+    return replace(ObservedComponent(replace(POD, name=name), "u", "", None), **fields)
+
+
+async def test_a_complete_inventory_ends_objects_that_it_does_not_name(agent: Agent) -> None:
+    """Only those of its service, and those that an earlier report of the batch has named."""
+    a, b, c = (component(name) for name in "abc")
+
+    async def stored() -> set[str]:
+        return {row.name for row in await agent.world.rows(ComponentStore)}
+
+    other = InventoryChange(LEAVING.id, True, (component("z"),))
+    await agent.reports(other, InventoryChange(WEB.id, True, (a, b)))
+    assert await stored() == {"a", "b"}, "a deleted service has no inventory"
+    await agent.reports(InventoryChange(WEB.id, False, (c,)))
+    assert await stored() == {"a", "b", "c"}
+    heard = await agent.reports(
+        InventoryChange(WEB.id, True, (b,)),
+        InventoryChange(WEB.id, False, (a,), (b.ref,)),
+        InventoryChange(WEB.id, True, (replace(c, uid="new"), a)),
+    )
+    assert await stored() == {"a", "c"} and heard == {(SERVICE, WEB.id)}
+    await agent.reports(InventoryChange(WEB.id, False, (b,)), InventoryChange(WEB.id, True, (a,)))
+    assert await stored() == {"a"}
+
+
+@pytest.mark.parametrize("health", [None, *HealthState])
+async def test_the_health_of_an_object_is_stored_by_the_name_of_the_api(
+    agent: Agent, health: HealthState | None
+) -> None:
+    observed = component("a", health=health, message="ok", images=("nginx",), labels={"x": "y"})
+    await agent.reports(InventoryChange(WEB.id, True, (observed,)))
+    (row,) = await agent.world.rows(ComponentStore)
+    assert row.state is (STATE_OF_HEALTH.get(health) if health else None)
+    assert (row.message, row.images, row.labels, row.updated_at) == (
+        "ok",
+        ("nginx",),
+        {"x": "y"},
+        AT,
+    )
+
+
+weights = st.lists(st.integers(0, 600), max_size=30)
+
+
+@given(weights)
+def test_a_long_list_of_reports_is_split_in_its_order(sizes: list[int]) -> None:
+    """No part delays other clusters for long, except one report that is too large by itself."""
+    offered = (LedgerEntry.of(WEB, LedgerStage.OFFERED, START),)
+    reports = [
+        Report(number, AT, InventoryChange(WEB.id, False, (), (POD,) * size))
+        for number, size in enumerate(sizes)
+    ]
+    parts = list(AgentReports(EU.id, reports, offered).split())
+    assert [report for part in parts for report in part.reports] == reports
+    assert [part.offered for part in parts] == [offered, *[()] * (len(parts) - 1)]
+    for part in parts:
+        assert part.weight == 1 + sum(1 + len(report.body.gone) // 10 for report in part.reports)
+        assert part.weight <= 51 or len(part.reports) == 1
+    for earlier, later in pairwise(parts):
+        first = AgentReports(EU.id, later.reports[:1])
+        assert earlier.weight + first.weight > 52, "a part takes as many reports as it may"
 
 
 @pytest.mark.parametrize("outcome", list(CommandOutcome))
