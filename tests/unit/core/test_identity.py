@@ -6,7 +6,15 @@ from uuid import RFC_4122, UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.identity import TokenKind, new_id, new_token, token_hash, token_kind
+from core.identity import (
+    TokenKind,
+    is_local_id,
+    local_id,
+    new_id,
+    new_token,
+    token_hash,
+    token_kind,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -52,3 +60,17 @@ def test_ids_of_one_moment_sort_by_the_order_of_their_making() -> None:
 def test_an_id_tells_its_millisecond() -> None:
     later = NOW + timedelta(microseconds=1999)
     assert UUID(new_id(later)).int >> 80 == int(later.timestamp() * 1000)
+
+
+@given(st.uuids(), st.text())
+def test_only_uuids_of_version_5_in_canonical_form_are_local(id: UUID, name: str) -> None:
+    made = local_id("cluster", name)
+    assert is_local_id(made)
+    assert is_local_id(str(id)) == (id.variant == RFC_4122 and id.version == 5)
+    for other in (made.upper(), f"{{{made}}}", made.replace("-", ""), f"{made}\n", name):
+        assert not is_local_id(other) or other == made
+
+
+def test_an_id_of_the_control_plane_is_not_local() -> None:
+    """So no service of the control plane passes for one that the cluster defines."""
+    assert not is_local_id(new_id(datetime(2026, 1, 1, tzinfo=UTC)))
