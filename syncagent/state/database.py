@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 _SCHEMA_VERSION = 6
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COMPANIONS = ("-wal", "-shm")
+_FAILURES = (sqlite3.DatabaseError, OSError)
 _SCHEMA = """
 CREATE TABLE trial (service_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 CREATE TABLE service (
@@ -80,10 +81,12 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.disk_error = ""
-        with _named_failures():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = _open(path)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        except _FAILURES as error:
+            raise _named(error) from error
         if version > _SCHEMA_VERSION:
             self._connection.close()
             raise Invalid(
@@ -100,23 +103,25 @@ class Database:
     def transaction(self) -> Generator[sqlite3.Connection]:
         """Runs one transaction. Unavailable: the disk failed (full, read-only, broken)."""
         try:
-            with _named_failures():
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                except BaseException:
-                    self._connection.execute("ROLLBACK")
-                    raise
-                self._commit()
-        except Unavailable as error:
-            self.disk_error = error.message
-            raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._commit()
+        except _FAILURES as error:
+            failure = _named(error)
+            self.disk_error = failure.message
+            raise failure from error
         self.disk_error = ""
 
     def rows(self, query: str, *values: object) -> list[tuple]:
         """Returns the rows of a query."""
-        with _named_failures():
+        try:
             return self._connection.execute(query, values).fetchall()
+        except _FAILURES as error:
+            raise _named(error) from error
 
     def _commit(self) -> None:
         try:
@@ -180,9 +185,5 @@ def _move_aside(path: Path) -> None:
         Path(f"{path}{companion}").unlink(missing_ok=True)
 
 
-@contextmanager
-def _named_failures() -> Generator[None]:
-    try:
-        yield
-    except (sqlite3.OperationalError, sqlite3.DatabaseError, OSError) as error:
-        raise Unavailable(f"the agent's state cannot be written: {error}") from error
+def _named(error: Exception) -> Unavailable:
+    return Unavailable(f"the agent's state cannot be written: {error}")
