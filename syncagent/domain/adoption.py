@@ -37,8 +37,6 @@ def former_tools(live: KubeObject) -> tuple[str, ...]:
 def with_adopted_fields(live: KubeObject) -> list[Entry] | None:
     """Merges the managed fields of former tools into ours; None if there are none."""
     entries = list(metadata_of(live).get("managedFields") or ())
-    if len(entries) < 2:
-        return None
     theirs = [entry for entry in entries_of(live) if (entry.get("manager") or "") in _TOOLS]
     ours = next((entry for entry in entries if _is_ours(entry)), None)
     if not theirs or ours is None:

@@ -97,12 +97,14 @@ def test_fields_of_others_leave_a_manifest_with_the_branches_that_they_empty() -
     body = {
         "replicas": 3,
         "scale": {"min": 1},
+        "selector": {"app": "web"},
         "items": [{"name": "web", "image": "a", "port": 80}, {"name": "log", "image": "b"}],
         "empty": {},
     }
     theirs = {
         "f:replicas": {},
         "f:scale": {"f:min": {}},
+        "f:selector": {},
         "f:items": {WEB: {"f:image": {}, "f:name": {}}, "k:no JSON": {"f:image": {}}},
     }
     assert without_fields(body, theirs) == {
