@@ -57,6 +57,7 @@ async def test_a_removal_goes_in_reverse_order_of_the_waves(stand: Stand) -> Non
     await stand.phase(Phase.REMOVED)
     deleted = [name for verb, name in stand.cluster.calls if verb == "delete"]
     assert deleted == [f"ConfigMap prod/{name}" for name in "dcba"]
+    assert stand.hub.statuses[-1].pruned == 4
 
 
 async def test_an_object_that_cannot_be_applied_keeps_all_of_its_kind(stand: Stand) -> None:
