@@ -15,7 +15,7 @@ from controlplane.authorization import (
     SourceRule,
 )
 from core.errors import Invalid
-from core.spec.fences import ObjectRules, ServiceFence
+from core.spec.fences import MAX_NAMESPACES, ObjectRules, ServiceFence
 from core.spec.objects import ObjectRef
 from core.spec.source_signatures import SignerSet
 
@@ -234,3 +234,23 @@ def test_a_fence_is_bounded_in_each_part(change: dict[str, object], field: str) 
     with pytest.raises(Invalid) as error:
         replace(AT_LIMIT, **change).checked()
     assert error.value.field == field
+
+
+@pytest.mark.parametrize("account", ["", "deployer"])
+@pytest.mark.parametrize(("extra", "is_allowed"), [(0, True), (1, False)])
+def test_a_cluster_whose_tags_unite_rules_has_as_many_patterns_as_an_agent_accepts(
+    account: str, extra: int, is_allowed: bool
+) -> None:
+    """Nobody knows the tags of clusters when a fence is saved. The refusal names the account."""
+    names = tuple(f"team-{number}" for number in range(MAX_NAMESPACES + extra))
+    rules = (
+        DestinationRule(names[:90], account, tags={"env": "prod"}),
+        DestinationRule(names[90:180], account, ("*",), {"env": "prod"}),
+        DestinationRule(names[180:], account, ("prod",)),
+    )
+    fence = Fence(destinations=rules).checked()
+    refusal = fence.destination_refusal(PROD, "team-1")
+    assert (refusal == "") is is_allowed
+    named = "service account deployer" if account else "the agent itself"
+    assert is_allowed or (named in refusal and "cluster prod" in refusal)
+    assert fence.destination_refusal(FenceCluster("prod"), "team-201") == ""

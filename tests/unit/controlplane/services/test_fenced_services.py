@@ -35,9 +35,11 @@ from controlplane.services.operations.fences import (
 )
 from controlplane.services.ports import ServiceSourceStore, ServiceStore
 from core.errors import Forbidden, Invalid
+from core.identity import RepositoryId
 from core.json_object import JsonObject
 from core.spec.fences import ObjectRules, ServiceFence
 from core.spec.source import BaseFolder, FetchedChart, RenderedBundle, RepositoryKind
+from core.spec.source_signatures import SignerSet
 from tests.fakes.clock import START
 from tests.fakes.manifests import config_map
 from tests.fakes.operations import (
@@ -208,6 +210,26 @@ async def test_further_sources_and_submodules_count_as_well(world: MemoryOperati
     assert found[1] == f"{OCI.url}, folder lib at 2.0"
     assert found[0] == f"{GIT.url}, folder apps/web at main"
     assert sorted(found[-2:]) == [f"{CHARTS.url}, folder / at ", f"{OCI.url}, folder / at "]
+
+
+async def test_sources_whose_repository_is_gone_are_left_out(world: MemoryOperations) -> None:
+    """Such a service is not rendered, and one of them hides no refusal of others."""
+    service = replace(WEB, repository_id=GIT.id)
+    lost = replace(make_service("lost", PROD, project_id="shop"), repository_id=RepositoryId("x"))
+    async with world.store.read() as tx:
+        found = await fenced_services(tx, [lost, service])
+    assert [each.service.name for each in found] == ["lost", "web"]
+    assert (found[0].sources, found[0].submodules) == ((), ())
+    assert [str(source) for source in found[1].sources] == [f"{GIT.url}, folder apps/web at main"]
+
+
+def test_the_render_tier_gets_the_signature_rules_of_the_sources() -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB2cbi5fHroMtyFnzWJUc7AcM5yP+/yRtAQppHPcyK3I"
+    signers = SignerSet("keys", f"ada@example.org {key}")
+    fence = replace(FENCE, sources=(SourceRule("*", signed_by=("keys",)),), signers=(signers,))
+    signed = replace(fenced(GIT, fence), sources=(FenceSource(GIT.url, "apps/web", "main"),))
+    assert signed.signatures == fence.signature_rules(signed.sources)
+    assert len(signed.signatures.sources) == 1
 
 
 async def test_services_of_deleted_clusters_have_no_part_of_a_fence(
