@@ -247,6 +247,25 @@ async def test_a_replica_without_the_lease_publishes_nothing(company: Company) -
     assert company.at(other) == sha
 
 
+async def test_a_replica_that_has_lost_the_lease_asks_the_server_no_more(
+    company: Company,
+) -> None:
+    """It was paused for longer than its lease, and nothing has changed at the server since."""
+    best = assign_to_replicas({ID}, {"a", "b"})[ID]
+    stale = "b" if best == "a" else "a"
+    sha = company.push(1)
+    await company.join(stale)
+    company.server.served.clear()
+    await company.join(best)
+    company.server.served.add(sha)
+    company.hub.owners[ID] = best
+    await company.clock.advance(6)
+    polls = len(company.copies[stale].polls)
+    await company.clock.advance(60)
+    assert len(company.copies[stale].polls) == polls
+    assert len(company.copies[best].polls) >= 5
+
+
 async def test_a_request_without_an_owner_is_unavailable(company: Company) -> None:
     sha = company.push(1)
     await company.join("a", "b")

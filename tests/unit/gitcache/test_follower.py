@@ -10,7 +10,13 @@ from core.errors import AccessDenied, Invalid, Unavailable
 from core.identity import RepositoryId
 from core.spec.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
 from gitcache.ports import NotOwner
-from gitcache.sync.follower import HINT_RETRIES, FollowerPorts, PollIntervals, RepositoryFollower
+from gitcache.sync.follower import (
+    HINT_RETRIES,
+    FollowerPorts,
+    PollIntervals,
+    RepositoryFollower,
+    pin_name,
+)
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCoordinator, FakeGit, sha_of
 
@@ -57,6 +63,8 @@ async def test_a_new_commit_is_fetched_and_published_once(watch: Watch) -> None:
     assert watch.sha == second
     await watch.clock.advance(100)
     assert len(watch.states) == 2 and len(watch.git.fetches) == 2
+    fetched = [state.fetched_at for state in watch.states]
+    assert fetched[0] is not None and fetched[1] is not None and fetched[0] < fetched[1]
 
 
 async def test_an_unchanged_repository_is_asked_and_nothing_more(watch: Watch) -> None:
@@ -328,6 +336,10 @@ async def test_polling_slows_down_while_webhooks_come(watch: Watch) -> None:
     assert len(watch.git.polls) == polls
     await watch.clock.advance(30)
     assert len(watch.git.polls) == polls + 1
+    await watch.clock.advance(24 * 3600)
+    polls = len(watch.git.polls)
+    await watch.clock.advance(100)
+    assert len(watch.git.polls) >= polls + 9
 
 
 async def test_a_hint_by_a_person_does_not_slow_polling_down(watch: Watch) -> None:
@@ -404,6 +416,17 @@ async def test_other_refs_are_taken_up_at_once(watch: Watch) -> None:
     watch.follower.replace(replace(SPEC, refs=frozenset({"dev"})))
     await watch.clock.advance(0)
     assert {name: one.sha for name, one in watch.states[-1].commits.items()} == {"dev": dev}
+
+
+async def test_refs_that_nobody_follows_any_more_are_not_shown(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", "gone", "lost"})))
+    await watch.start()
+    assert watch.states[-1].missing == {"gone", "lost"}
+    watch.git.error = Unavailable("away")
+    watch.follower.replace(replace(SPEC, refs=frozenset({"dev", "lost"})))
+    await watch.clock.advance(0)
+    assert watch.states[-1].commits == {} and watch.states[-1].missing == {"lost"}
 
 
 async def test_after_a_restart_the_pinned_commits_are_known_while_the_server_is_away(
@@ -511,6 +534,8 @@ async def test_a_commit_fetched_ahead_of_its_ref_is_not_fetched_again(watch: Wat
     await watch.clock.advance(12)
     assert watch.sha == sha
     assert [set(one.values()) for one in watch.git.fetches[1:]] == [{sha}]
+    pins = {name for name, pinned in watch.git.local.items() if pinned == sha}
+    assert pins == {f"at-{sha}", pin_name("main")}
 
 
 async def test_a_commit_missing_from_the_clone_is_fetched_again(watch: Watch) -> None:
