@@ -7,11 +7,13 @@ import pytest
 
 from core.errors import Invalid, Unavailable
 from core.identity import RepositoryId
-from core.spec.source import RenderRequest, RepositorySpec
+from core.spec.source import RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain.renders import RenderInputError
 from gitcache.ports import Decryptor
+from gitcache.render.plan import CommitRoot
+from gitcache.sync.render_groups import RenderGroups
 from gitcache.sync.render_service import RenderPorts, RenderService
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.gitcache import (
     FakeCharts,
     FakeContent,
@@ -179,6 +181,21 @@ async def test_parameters_that_are_read_make_a_difference() -> None:
     assert first.source != second.source and first.digest != second.digest
 
 
+async def test_clusters_that_ask_at_once_get_their_own_values() -> None:
+    """They wait for the first one, whose result is not theirs."""
+    room = Room(PLAIN)
+    room.workers.reads = [HANDLE]
+    room.workers.gate.clear()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(room.render(for_cluster(n))) for n in range(3)]
+        await room.workers.started.wait()
+        await settle()
+        room.workers.gate.set()
+    assert len({task.result().digest for task in tasks}) == len(room.workers.jobs) == 3
+    for number, task in enumerate(tasks):
+        assert await room.render(for_cluster(number)) == replace(task.result(), cached=True)
+
+
 async def test_a_thousand_clusters_in_three_groups_cost_three_renders() -> None:
     room = Room(PLAIN)
     room.workers.reads = [["cluster", "tags", "tier"]]
@@ -256,6 +273,29 @@ async def test_a_reference_that_leaves_the_repository_is_refused() -> None:
         await room.render(replace(REQUEST, folder="over/prod"))
 
 
+@pytest.mark.parametrize("path", ["..", "../other", "../../x", "/etc", "a/../../b"])
+async def test_another_source_stays_in_the_folder_of_the_service(path: str) -> None:
+    room = Room(PLAIN)
+    source = SourceFolder(SPEC.id, REQUEST.commit, "api", path)
+    with pytest.raises(Invalid, match="leaves the service's folder"):
+        await room.renders.render(SPEC, ROOT, REQUEST, [(CommitRoot(SPEC, ROOT), source)])
+
+
+async def test_two_sources_with_one_file_are_refused() -> None:
+    room = Room({"web/a.yaml": b"a", "api/a.yaml": b"b"})
+    source = SourceFolder(SPEC.id, REQUEST.commit, "api", "")
+    with pytest.raises(Invalid, match=r"web/a\.yaml comes from two sources"):
+        await room.renders.render(SPEC, ROOT, REQUEST, [(CommitRoot(SPEC, ROOT), source)])
+
+
+async def test_a_folder_with_more_references_than_the_limit_is_refused() -> None:
+    bases = {f"base{number}/kustomization.yaml": b"b%d" % number for number in range(300)}
+    room = Room({"web/kustomization.yaml": b"web", **bases})
+    room.workers.named = {b"web": [f"../base{number}" for number in range(300)]}
+    with pytest.raises(Invalid, match="more than 256 other folders"):
+        await room.render()
+
+
 async def test_another_version_of_the_tool_renders_anew() -> None:
     room = Room(LAYERED)
     request = replace(REQUEST, folder="base")
@@ -269,6 +309,34 @@ async def test_auto_looks_for_a_kustomization_and_a_choice_is_kept() -> None:
     await room.render()
     await room.render(replace(REQUEST, renderer="raw"))
     assert [job.renderer for job in room.workers.jobs] == ["kustomize", "raw"]
+
+
+@pytest.mark.parametrize(
+    ("file", "templated", "renderer"),
+    [
+        ("kustomization.yaml.liquid", True, "kustomize"),
+        ("kustomization.yaml.liquid", False, "raw"),
+        ("Chart.yaml.liquid", True, "raw"),
+        ("Chart.yaml", True, "helm"),
+    ],
+)
+async def test_auto_looks_for_templates_of_renderers_that_have_none_of_their_own(
+    file: str, templated: bool, renderer: str
+) -> None:
+    room = Room({f"web/{file}": b"k", "web/a.yaml": b"a"})
+    await room.render(replace(REQUEST, templated=templated))
+    assert [job.renderer for job in room.workers.jobs] == [renderer]
+
+
+async def test_read_parameters_are_known_in_a_bounded_number_of_sets() -> None:
+    """A template that reads others for each cluster would make each lookup longer."""
+    groups = RenderGroups(FakeMemo())
+    for number in range(20):
+        await groups.store_reads("inputs", [["cluster", f"tag{number}"]])
+    digests = await groups.input_digests("inputs", {})
+    assert len(digests) <= 9
+    unread = await groups.input_digests("others", {})
+    assert len(unread) == 1 and len(set(digests)) == len(digests)
 
 
 @pytest.mark.parametrize("path", ["..", "../other", "/etc"])

@@ -89,6 +89,24 @@ async def test_a_history_is_read_once_for_all_renders_of_a_commit() -> None:
     assert world.cost == (1, 1)
 
 
+async def test_a_branch_whose_name_begins_with_a_listed_one_is_another() -> None:
+    """A server lists both for the prefix, and anybody may push to the longer one."""
+    world = World()
+    world.server.refs["refs/heads/main-of-a-stranger"] = OTHER
+    await world.poll()
+    assert not await world.signs(OTHER)
+    assert await world.signs(OLD) and await world.signs(TIP)
+
+
+async def test_a_commit_of_an_artifact_has_no_history() -> None:
+    world = World("oci://*?ref=refs/tags/*")
+    shop = replace(SHOP, url="oci://r.example.org/shop", kind=RepositoryKind.OCI)
+    world.server.refs = {"refs/tags/v2": TIP}
+    assert await world.signs(TIP, shop)
+    assert not await world.signs(OLD, shop)
+    assert world.server.histories == 0
+
+
 async def test_a_refused_commit_is_looked_up_again_after_thirty_seconds() -> None:
     world = World()
     assert not await world.signs(OTHER)

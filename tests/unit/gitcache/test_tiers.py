@@ -51,6 +51,22 @@ async def test_reads_of_far_content_are_shared_and_cached_near() -> None:
     assert near.kept == {DIGEST: DATA}
 
 
+async def test_content_that_is_near_is_not_asked_for_elsewhere() -> None:
+    near, far = FakeContent(), Counted()
+    near.kept[DIGEST] = DATA
+    assert await TieredContent(near, [far], nothing_to_free).get(DIGEST) == DATA
+    assert far.asked == 0
+
+
+async def test_copies_are_made_however_many_there_were_before() -> None:
+    near, far = FakeContent(), FakeContent()
+    tiers = TieredContent(near, [far], nothing_to_free)
+    for number in range(1_100):
+        await tiers.put(f"sha256:{number:064}", DATA)
+        await settle(3)
+    assert len(far.kept) == 1_100
+
+
 async def test_a_far_store_that_is_broken_stops_nobody() -> None:
     near, broken, last = FakeContent(), FakeContent(), FakeContent()
     broken.broken = True
