@@ -24,8 +24,7 @@ def owned_part(manifest: ObjectManifest, live: KubeObject | None) -> KubeObject:
     for difference in manifest.ignored:
         for pointer in difference.pointers:
             body = without(body, steps_of(pointer))
-    theirs = _paths_of_managers(manifest, live)
-    return without_fields(body, theirs) if theirs else body
+    return without_fields(body, _paths_of_managers(manifest, live))
 
 
 def ignored_fields(manifest: ObjectManifest, live: KubeObject) -> list[list[str]]:

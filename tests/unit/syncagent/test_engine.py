@@ -477,6 +477,7 @@ def test_the_pace_of_healing() -> None:
     assert heal_delay((0.0,) * 4, 1.0) == 0.0
     assert heal_delay((0.0,) * 5, 0.0) == 1.0
     assert heal_delay((0.0,) * 8, 0.0) == 8.0
+    assert heal_delay((0.0, 0.0, 1.0, 2.0, 3.0), 3.5) == 0.5
     assert heal_delay((0.0,) * 8, 61.0) == 0.0
 
 

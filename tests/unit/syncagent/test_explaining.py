@@ -226,6 +226,15 @@ async def test_events_explain_a_controller_that_says_nothing(
     assert stand.cluster.count("warnings") <= asked + 4
 
 
+async def test_events_explain_also_after_a_restart(stand: Stand) -> None:
+    """The watch shows the object in the version that was known before."""
+    stand.bring([LOAD_BALANCER])
+    await stand.phase(Phase.APPLIED)
+    await stand.restart()
+    stand.cluster.warned["db"] = ["SyncLoadBalancerFailed: no address is left"]
+    await stand.until(lambda: stand.hub.statuses and "no address" in stand.hub.statuses[-1].message)
+
+
 async def test_foreign_objects_send_no_reports_and_bursts_send_few(stand: Stand) -> None:
     """A thousand changes of others' objects and pods, then fifty of one of ours."""
     stand.bring(workload())
