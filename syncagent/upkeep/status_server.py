@@ -95,13 +95,14 @@ class StatusServer:
             writer.close()
 
     def _answer(self, head: bytes) -> _Page:
-        match head.partition(b"\r\n")[0].split(b" ")[:2]:
-            case [b"GET", b"/healthz"]:
+        method, _, target = head.partition(b"\r\n")[0].partition(b" ")
+        match method, target.partition(b" ")[0].partition(b"?")[0]:
+            case b"GET", b"/healthz":
                 # The agent's event loop runs.
                 return _OK
-            case [b"GET", b"/readyz"]:
+            case b"GET", b"/readyz":
                 return _readiness(self._read_vitals())
-            case [b"GET", b"/metrics"]:
+            case b"GET", b"/metrics":
                 return _Page("200 OK", _metrics(self._read_vitals()), _METRICS)
         return _NOT_FOUND
 

@@ -250,7 +250,8 @@ async def test_health_pages_serve_nothing_else() -> None:
     for line in (b"GET /", b"GET /healthz/", b"POST /healthz", b"\xff", b""):
         assert (await exchange(pages.port, line + head)).startswith(b"HTTP/1.1 404 ")
     assert await exchange(pages.port, b"GET /healthz HTTP/1.1\r\nA: " + bytes(20_000) + head) == b""
-    assert (await exchange(pages.port, b"GET /healthz" + head)).endswith(b"\r\n\r\nok\n")
+    for target in (b"/healthz", b"/healthz?verbose"):
+        assert (await exchange(pages.port, b"GET " + target + head)).endswith(b"\r\n\r\nok\n")
     await pages.stop()
 
 
