@@ -78,6 +78,20 @@ async def test_an_object_that_cannot_be_applied_keeps_all_of_its_kind(stand: Sta
     assert {owned.key for owned in SqliteStateStore(stand.database).load_objects()} == left
 
 
+async def test_a_change_of_an_object_that_awaits_its_deletion_is_no_problem(stand: Stand) -> None:
+    """It is no longer in the bundle, so there is nothing to compare it with."""
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    stand.bring([config("a"), claim | {"status": {"phase": "Bound"}}])
+    await stand.until(lambda: len(stand.cluster.objects) == 2)
+    stand.want("a")
+    await stand.phase(Phase.AWAITING)
+    live = stand.cluster.objects["", "PersistentVolumeClaim", "prod", "data"]
+    stand.cluster.put(live | {"spec": {"resources": {}}})
+    await stand.clock.advance(30)
+    assert stand.hub.statuses[-1].phase is Phase.AWAITING
+    assert Phase.FAILED not in {status.phase for status in stand.hub.statuses}
+
+
 async def test_a_removal_waits_for_what_a_person_must_agree_to(stand: Stand) -> None:
     """`delete: confirm` holds on cascade, also after a restart; a word on the object lets it go."""
     stand.bring([config("a"), config("kept", notes={DELETE: "confirm"})])

@@ -262,6 +262,19 @@ async def test_a_kind_that_is_watched_by_its_metadata_is_read_and_healed(stand: 
     assert [(drift.paths, drift.healed) for drift in stand.hub.drifts] == [(("data.key",), True)]
 
 
+async def test_a_change_of_foreign_fields_is_read_once_also_across_a_restart(stand: Stand) -> None:
+    stand.cluster.by_metadata.add("ConfigMap")
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    live = stand.cluster.objects[KEY]
+    labels = live["metadata"]["labels"] | {"theirs": "1"}
+    stand.cluster.put(live | {"metadata": live["metadata"] | {"labels": labels}})
+    await stand.until(lambda: stand.cluster.count("get"))
+    await stand.restart()
+    await stand.phase(Phase.HEALTHY)
+    assert stand.cluster.count("get") == 1 and stand.cluster.count("apply") == 1
+
+
 async def test_two_controllers_do_not_fight(stand: Stand) -> None:
     """A change that comes back at once every time is undone ever more slowly, and named."""
     stand.want("a")
