@@ -10,6 +10,7 @@ from towline.cli.program import app
 from towline.cli.services import changes
 from towline.cli.services import generated as operations
 from towline.cli.services.sync_waiting import wait_for_sync
+from towline.cli.services.waiting import ServiceFailed
 from towline.cli.shell.polling import WaitTimeout
 
 OLD, NEW, LONG_AGO, SOON = "a" * 40, "b" * 40, "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
@@ -32,7 +33,7 @@ def sync(polled: str = "2", *, requested: bool = False, head: str = OLD, **more:
     made = {
         "name": "web", "pinnedSha": None, "promoted": False, "git": {"ref": "main"},
         "syncRequestedAt": "2026-01-01T00:00:00Z" if requested else None,
-        "cluster": {"handle": "dev", "pingedAt": SOON},
+        "cluster": {"handle": "dev", "pingedAt": SOON}, "errors": [],
         "repository": {"url": URL, "polledAt": polled, "error": None, "commits": commits},
     }  # fmt: skip
     return made | more
@@ -71,6 +72,33 @@ def test_a_new_commit_is_waited_for() -> None:
     """The service is healthy, but not with the commit that the poll found."""
     looks = service(), service(), service(sha=NEW)
     assert wait(api_of(sync(head=NEW), services=looks))["sha"] == NEW
+
+
+def failed_poll(polled: str) -> dict[str, Any]:
+    return {"url": URL, "polledAt": polled, "error": "no answer", "commits": []}
+
+
+def test_a_failed_poll_is_waited_for_again() -> None:
+    """Otherwise the service is healthy at the commit before, and the user believes it is done."""
+    looks = sync(repository=failed_poll("2")), sync("3", head=NEW)
+    assert wait(api_of(*looks, services=(service(), service(sha=NEW))))["sha"] == NEW
+    with pytest.raises(WaitTimeout, match="waits for a poll of .*: no answer"):
+        wait(api_of(sync(repository=failed_poll("2"))), 0)
+
+
+def test_a_failed_poll_ends_the_wait_for_a_service_that_cannot_be_rendered() -> None:
+    message = f"{URL} cannot be read: no answer"
+    error = {"source": "render", "message": message, "reason": "ACCESS_DENIED", "lasting": True}
+    failed = service(status="FAILED", health="FAILED", errors=[error], repository=failed_poll("2"))
+    look = sync(repository=failed_poll("2"), errors=[{"source": "render", "lasting": True}])
+    before = service(status="FAILED", health="FAILED", errors=[error])
+    with pytest.raises(ServiceFailed, match="cannot be read"):
+        wait(api_of(look, services=(before, failed)))
+
+
+@pytest.mark.parametrize("more", [{"pinnedSha": OLD}, {"promoted": True}])
+def test_a_failed_poll_does_not_matter_to_a_pin_or_a_pipeline(more: dict[str, Any]) -> None:
+    assert wait(api_of(sync(repository=failed_poll("2"), **more)))["sha"] == OLD
 
 
 @pytest.mark.parametrize(

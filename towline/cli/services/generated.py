@@ -378,6 +378,11 @@ class RequestedSyncCluster(TypedDict):
     pingedAt: str | None
 
 
+class RequestedSyncErrors(TypedDict):
+    source: str
+    lasting: bool
+
+
 class RequestedSyncRepositoryCommits(TypedDict):
     ref: str
     sha: str
@@ -397,6 +402,7 @@ class RequestedSync(TypedDict):
     promoted: bool
     git: RequestedSyncGit | None
     cluster: RequestedSyncCluster | None
+    errors: list[RequestedSyncErrors]
     repository: RequestedSyncRepository | None
 
 
@@ -444,7 +450,7 @@ _SERVICE_ROW = 'fragment ServiceRow on ServiceDeployment{id name status:state sh
 _SERVICE = 'fragment Service on ServiceDeployment{id name namespace status:state health:status protect templated dryRun paused promoted sha pinnedSha commitsBehind drifted digest insertedAt updatedAt deletedAt observedAt git{ref folder}follows kustomize{path}helm{chart version url release values valuesFiles ignoreHooks ignoreCrds}configuration{name value}rendering{recurse include exclude allowEmpty entry libraries variables{name value code}arguments{name value code}}cluster{id handle pingedAt}project{name}repository{id url health error polledAt pulledAt}revision{id sha author subject committedAt insertedAt}errors{source message reason lasting}message sources{repositoryId ref folder path}verification{soakSeconds maxRestarts metric{address query comparison threshold}}hold{revision digest reason at instead liftedBy}}'
 _SERVICE_DETAILS = 'fragment ServiceDetails on ServiceDeployment{...Service components{group kind namespace name state synced message ownerUid updatedAt}freeze{by since reason group}}'
 _SERVICE_EVENT = 'fragment ServiceEvent on ComponentEvent{kind namespace name type reason message count source firstAt lastAt}'
-_REQUESTED_SYNC = 'fragment RequestedSync on ServiceDeployment{name syncRequestedAt pinnedSha promoted git{ref}cluster{handle pingedAt}repository{url polledAt error commits{ref sha}}}'
+_REQUESTED_SYNC = 'fragment RequestedSync on ServiceDeployment{name syncRequestedAt pinnedSha promoted git{ref}cluster{handle pingedAt}errors{source lasting}repository{url polledAt error commits{ref sha}}}'
 _PENDING_DELETION = 'fragment PendingDeletion on ObjectReference{kind name namespace group}'
 _REVISION = 'fragment Revision on Revision{id sha digest author subject committedAt insertedAt git{ref folder}}'
 _LEDGER_EVENT = 'fragment LedgerEvent on LedgerEvent{id stage at sequence sha digest revisionId actor message detail}'

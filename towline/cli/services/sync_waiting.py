@@ -61,7 +61,7 @@ def describe_start(service: Service) -> str:
 def _pending(sync: RequestedSync, polled: str | None) -> list[str]:
     """Describes what the sync still waits for. Without ages: they change with every look."""
     repository, cluster, pending = sync["repository"], sync["cluster"], []
-    if repository and repository["polledAt"] == polled:
+    if repository and (repository["polledAt"] == polled or _needs_another_poll(sync)):
         reason = f": {repository['error']}" if repository["error"] else ""
         pending.append(f"waits for a poll of {repository['url']}{reason}")
     if sync["syncRequestedAt"]:
@@ -69,6 +69,14 @@ def _pending(sync: RequestedSync, polled: str | None) -> list[str]:
         absent = ", which is not connected" if is_away else ""
         pending.append(f"waits for the agent of {cluster['handle'] if cluster else '?'}{absent}")
     return pending
+
+
+def _needs_another_poll(sync: RequestedSync) -> bool:
+    """Reports whether the last poll failed, and a later one may find a commit of the service."""
+    repository = sync["repository"]
+    if repository is None or not repository["error"] or sync["pinnedSha"] or sync["promoted"]:
+        return False
+    return not any(error["source"] == "render" and error["lasting"] for error in sync["errors"])
 
 
 def _head(sync: RequestedSync) -> str | None:
