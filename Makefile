@@ -272,7 +272,7 @@ lint: setup ## check style, types, import rules, prose and generated files
 BENCH := $(filter-out report,$(sort $(basename $(notdir $(wildcard bench/[a-z]*.py)))))
 
 .PHONY: bench
-bench: setup ## run the benchmarks; BENCH=gitcache for one group
+bench: setup console-if-npm ## run the benchmarks; BENCH=gitcache for one group
 	@for group in $(BENCH); do $(BIN)/python -m bench.$$group; done
 
 .PHONY: fmt

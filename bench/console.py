@@ -39,6 +39,7 @@ from towline.client import GraphQLClient
 from towline.contexts import ControlPlaneTarget
 from towline.demo.environment import wait_until
 from towline.demo.ports import free_ports
+from towline.serve.console import console_folder
 
 OPENINGS, FILTERS, CHANGES = 5, 8, 12
 HALF_AN_HOUR = 1_800
@@ -431,6 +432,9 @@ def main() -> None:
     program = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if program is None:
         print("bench console: Chromium is needed on the PATH", file=sys.stderr)
+        return
+    if console_folder() is None:
+        print("bench console: the console is not built; run `make console`", file=sys.stderr)
         return
     report = BenchReport("console")
     with tempfile.TemporaryDirectory() as name:
