@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any
 
 import yaml
@@ -281,14 +282,18 @@ def _scalar(event: ParserEvent) -> JsonValue:
 
 
 def plain_scalar(text: str) -> JsonValue:
-    """Returns the value of a text without quotes, by the rules of YAML 1.2: `on` is text."""
+    """Returns the value of a text without quotes, by the rules of YAML 1.2: `on` is text.
+
+    A number that is too large for JSON stays text.
+    """
     if text.lower() in _PLAIN_WORDS:
         return _PLAIN_WORDS[text.lower()]
     if len(text) > 40:
         return text
     if _INTEGER.fullmatch(text):
         return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    number = float(text) if _FLOAT.fullmatch(text) else inf
+    return number if isfinite(number) else text
 
 
 def _yaml_error(event: ParserEvent, reason: str) -> yaml.MarkedYAMLError:
