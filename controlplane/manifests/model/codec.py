@@ -168,11 +168,15 @@ class SpecCodec:
         return self._encode_fields(self.fields, columns, translate)
 
     def references(self, spec: JsonMapping) -> Iterator[tuple[str, str]]:
-        """Yields family and name of each reference in a checked spec."""
+        """Yields family and name of each reference in a checked spec.
+
+        A name that is no text is left out: `check` has reported it.
+        """
         references: list[tuple[str, str]] = []
 
-        def collect(family: str, name: str) -> str:
-            references.append((family, name))
+        def collect(family: str, name: JsonValue) -> JsonValue:
+            if isinstance(name, str):
+                references.append((family, name))
             return name
 
         for field in self._reference_fields:
@@ -352,7 +356,11 @@ class SpecCodec:
             if fields[name].required and name not in value:
                 report(path, f"needs the field {name}")
                 return value
-        decoded = self._decode(hint, value, "", _untranslated)
+        try:
+            decoded = self._decode(hint, value, "", _untranslated)
+        except Invalid as error:
+            report(path, error.message)
+            return value
         # Encoding drops secrets: the given values win.
         return merged(self._encode(hint, decoded, "", _untranslated), value)
 
@@ -366,8 +374,9 @@ class SpecCodec:
     def _check_plugin(self, base: type, value: JsonValue, path: Path, report: Report) -> JsonObject:
         kinds = self.kind.plugins.get(base, {})
         kind_name = value.get("kind") if isinstance(value, dict) else None
-        if kind_name not in kinds:
-            report((*path, "kind"), f"{kind_name!r} is not one of {', '.join(sorted(kinds))}")
+        if not isinstance(kind_name, str) or kind_name not in kinds:
+            names = ", ".join(sorted(kinds))
+            report((*path, "kind"), f"{str(kind_name)[:80]!r} is not one of {names}")
             return {}
         plugin = kinds[kind_name]
         fields, key = self.inner_fields(plugin), settings_key(plugin)
@@ -504,7 +513,7 @@ def unknown_field(name: str, known: Iterable[str]) -> str:
 
 def _check_plain(hint: Hint, value: JsonValue, path: Path, report: Report) -> JsonValue:
     if isinstance(hint, type) and issubclass(hint, Enum):
-        if value not in hint.__members__:
+        if not isinstance(value, str) or value not in hint.__members__:
             names = ", ".join(hint.__members__)
             report(path, f"{str(value)[:80]!r} is not one of {names}")
         return value
