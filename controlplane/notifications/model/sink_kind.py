@@ -172,7 +172,7 @@ def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
         or len(url) > MAX_URL_LENGTH
         or not url.isprintable()
         or " " in url
-        or parts.username
+        or parts.username is not None
     ):
         names = ", ".join(f"{scheme}://" for scheme in schemes)
         raise Invalid(f"must be a URL with {names} and no credentials", field=field)
