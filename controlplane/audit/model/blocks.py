@@ -230,20 +230,20 @@ def _canonical_bytes(content: RowContent) -> bytes:
         return orjson.dumps((*content[:-1], plain), option=_SORTED)
 
 
-def _repeated_lines(content: RowContent, ends: Iterable[RequestEnd]) -> list[bytes]:
+def _repeated_lines(content: RowContent, ends: Sequence[RequestEnd]) -> list[bytes]:
     """Serializes rows that differ from `content` in number, ID, size and duration only."""
     detail = {**content.detail, "bytes_out": _GAP, "seconds": _GAP}
     template = _canonical_bytes(content._replace(number=0, request_id=_GAP, detail=detail))
     # Only the form and the kind stand before the number.
     to_number, rest = template.split(b",0,", 1)
-    to_id, to_size, to_seconds, end = rest.split(_ENCODED_GAP)
+    parts = to_number, *rest.split(_ENCODED_GAP)
+    row = b'%b,%%d,%b"%%b"%b%%d%b%%b%b' % tuple(part.replace(b"%", b"%%") for part in parts)
+    seconds = orjson.dumps([round(seconds, 6) for _, seconds, _ in ends])[1:-1].split(b",")
     return [
-        b'%b,%d,%b"%b"%b%d%b%b%b'
-        % (
-            *(to_number, number, to_id, id.encode(), to_size, size),
-            *(to_seconds, orjson.dumps(round(seconds, 6)), end),
+        row % (number, id.encode(), size, duration)
+        for number, ((id, _, size), duration) in enumerate(
+            zip(ends, seconds, strict=True), content.number
         )
-        for number, (id, seconds, size) in enumerate(ends, content.number)
     ]
 
 
