@@ -6,6 +6,9 @@ from core.mux.budget import ReceiveBudget
 from core.mux.codec import CANCELLED, CLOSE, CREDIT, DATA, END, STARVED, Buffer, pack_u32
 from core.mux.send_queue import SMALL
 
+# Factor by which a window grows in a round trip.
+GROWTH = 4
+
 
 class StreamOwner(Protocol):
     """Callbacks for events of a stream. They must not block; they may reset the stream."""
@@ -201,8 +204,7 @@ class TunnelStream:
 
     def receive(self, data: Buffer, flags: int) -> None:
         """Takes a DATA frame that the mux has checked."""
-        if flags & STARVED:
-            self.starved = True
+        self.starved = bool(flags & STARVED)
         if size := len(data):
             self.granted -= size
             self.held += size
@@ -217,7 +219,9 @@ class TunnelStream:
             owner.on_end(bool(flags & CLOSE))
 
     def consumed(self, size: int) -> None:
-        """Reports `size` written bytes, and grants the peer new credit in time."""
+        """Reports `size` written bytes, and grants the peer new credit in time: for each quarter of
+        the window, and for all that was read if the peer has used up its credit.
+        """
         if self.closed:
             return
         self.held -= size
@@ -225,7 +229,8 @@ class TunnelStream:
         if self.counted:
             self._mux.budget.update(self)
         self._unreported += size
-        if self._unreported * 2 >= self.window and not self.received_end:
+        is_due = self._unreported * 4 >= self.window or (self.starved and not self.held)
+        if is_due and not self.received_end:
             self._grant()
 
     def add_credit(self, size: int) -> None:
@@ -264,10 +269,12 @@ class TunnelStream:
 
     def _grant(self) -> None:
         grant = self._unreported
-        if self.starved and self.window < self._mux.max_window and not self._mux.budget.is_tight:
-            grant += self.window
-            self.window *= 2
-        self.starved = False
+        # The window of a reader that has unread data is large enough.
+        if self.starved and not self.held and not self._mux.budget.is_tight:
+            self.starved = False
+            extra = min(GROWTH * self.window, self._mux.max_window) - self.window
+            grant += extra
+            self.window += extra
         self._unreported = 0
         self.granted += grant
         self._mux.post(self.id, CREDIT, pack_u32(grant))

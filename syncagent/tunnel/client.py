@@ -40,7 +40,7 @@ from syncagent.tunnel.upstream_request import UpstreamRequest
 log = structlog.get_logger(__name__)
 
 MEMORY = 32 << 20
-MAX_WINDOW = 4 << 20
+INITIAL_WINDOW, MAX_WINDOW = 1 << 20, 4 << 20
 FORBIDDEN, NOT_SERVED, FROZEN = 403, 501, 503
 NO_EGRESS = EgressPolicy()
 GRACE_SECONDS, LINGER_SECONDS, POLL_SECONDS = 60.0, 1.0, 0.2
@@ -101,7 +101,7 @@ class TunnelClient:
             log.warning("no tunnel", why=error.message)
             return error.message
         link = make_call_link(call)
-        settings = MuxSettings(max_window=MAX_WINDOW)
+        settings = MuxSettings(window=INITIAL_WINDOW, max_window=MAX_WINDOW)
         mux = self._mux = Mux(
             link,
             self,

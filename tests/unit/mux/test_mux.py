@@ -19,6 +19,7 @@ from core.mux.mux import (
     MuxTime,
 )
 from core.mux.send_queue import MESSAGE, QUANTUM, SMALL
+from core.mux.stream import TunnelStream
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 SETTINGS = MuxSettings()
@@ -253,20 +254,70 @@ def test_bulk_of_all_streams_together_is_bounded() -> None:
     assert all(owner.may_send for owner in owners[-8:])
 
 
-def test_window_grows_for_a_sender_that_used_it_up() -> None:
-    """It doubles, once for each time, up to the widest."""
-    end, owner = agent_with_stream()
-    assert owner.stream
-    window = owner.stream.window
-    end.sent()
-    end.receive(1, codec.DATA | codec.STARVED, b"x" * (64 << 10))
-    for _ in range(3):
-        end.receive(1, codec.DATA, b"x" * (64 << 10))
-    owner.consume(window)
+def receive_window(end: End, stream: TunnelStream) -> None:
+    """Receives as much as the sender may send; its last frame says that it could send more."""
+    while stream.granted > codec.MAX_FRAME:
+        end.receive(1, codec.DATA, b"x" * codec.MAX_FRAME)
+    end.receive(1, codec.DATA | codec.STARVED, b"x" * stream.granted)
+
+
+def granted(end: End) -> list[int]:
     end.loop.run()
-    credits = [codec.unpack_u32(d) for _, kind, d in end.sent() if kind == codec.CREDIT]
-    assert credits == [2 * window]
-    assert owner.stream.window == 2 * window
+    return [codec.unpack_u32(data) for _, kind, data in end.sent() if kind == codec.CREDIT]
+
+
+def test_window_grows_up_to_its_maximum_while_everything_is_read() -> None:
+    """A far sender soon fills the line."""
+    end, owner = agent_with_stream()
+    stream = owner.stream
+    assert stream
+    granted(end)
+    for windows in (4, 16, 32, 32):
+        receive_window(end, stream)
+        owner.consume(stream.held)
+        assert granted(end) == [windows * SETTINGS.window]
+    assert stream.window == SETTINGS.max_window
+
+
+def test_window_of_a_reader_with_unread_data_does_not_grow() -> None:
+    """A larger one would only hold more memory; the sender gets credit for what was read."""
+    end, owner = agent_with_stream()
+    stream = owner.stream
+    assert stream
+    granted(end)
+    receive_window(end, stream)
+    owner.consume(SETTINGS.window - 1)
+    assert granted(end) == [SETTINGS.window - 1]
+    assert stream.window == SETTINGS.window
+
+
+def test_a_sender_without_credit_gets_it_once_everything_is_read() -> None:
+    """The rest that was read may be too small to be worth a frame otherwise."""
+    end, owner = agent_with_stream()
+    stream = owner.stream
+    assert stream
+    granted(end)
+    end.receive(1, codec.DATA, b"x" * 1000)
+    owner.consume(1000)
+    assert granted(end) == []
+    end.receive(1, codec.DATA | codec.STARVED, b"x" * 1000)
+    owner.consume(1000)
+    assert granted(end) == [2000 + 3 * SETTINGS.window]
+
+
+def test_no_window_grows_while_memory_is_short() -> None:
+    """The sender gets credit for what was read, and no more."""
+    end, owner = agent_with_stream(budget=512 << 10)
+    end.receive(3, codec.OPEN, REQUEST.pack(1 << 20))
+    for _ in range(4):
+        end.receive(3, codec.DATA, b"x" * codec.MAX_FRAME)
+    stream = owner.stream
+    assert stream
+    granted(end)
+    receive_window(end, stream)
+    owner.consume(stream.held)
+    assert granted(end) == [SETTINGS.window]
+    assert stream.window == SETTINGS.window
 
 
 def test_a_stream_that_is_over_lets_go_of_its_owner() -> None:
