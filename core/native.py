@@ -13,7 +13,7 @@ except ImportError:
     _module = None
 
 # Equals `INTERFACE` of `proxy/native/src/python.rs`.
-INTERFACE = 10
+INTERFACE = 11
 
 Ends = tuple[int, str, int, int, int, int, Sequence[tuple[str, float, int]]]
 Question = tuple[int, bytes, bytes, bytes, bool]
@@ -295,6 +295,24 @@ def check_interface(module: object) -> None:
             f"the installed module towline_native is of another version: its interface is "
             f"{interface}, and this code needs {INTERFACE}; run make setup"
         )
+
+
+def data_link_version() -> int:
+    """Returns the version of the module's data links: both ends of one need the same."""
+    return cast(int, _module.DATA_LINK_VERSION)
+
+
+def describe_data_link_versions(control_plane: int, agent: int) -> str:
+    """Says that two ends can open no data link, and what to do. Empty: they have the same version,
+    or one of them opens none.
+    """
+    if not control_plane or not agent or control_plane == agent:
+        return ""
+    return (
+        f"the data link of the control plane has version {control_plane}, that of the agent "
+        f"version {agent}, so all requests of users take the slower control link: run the same "
+        "release of both"
+    )
 
 
 def native_hub(settings: HubSettings) -> NativeHub:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.mux.budget import ReceiveBudget
 from core.mux.mux import MuxSettings
+from core.native import data_link_version
 from core.runtime.clock import Clock
 from core.trusted_proxies import TrustedProxies
 from proxy.fast_path.front import Backend, NativeFront, make_hub, make_passed_class
@@ -108,7 +109,7 @@ def build(
             ingress.balancers,
             http2=settings.http2,
         )
-    data_links = DataLinks(hub, clock) if hub is not None else None
+    data_links = DataLinks(hub, clock, data_link_version()) if hub is not None else None
     tunnels = TunnelServer(
         ports.authenticate_agent, clock, budget, MuxSettings(), registry, data_links
     )

@@ -37,7 +37,6 @@ CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 KIND_HTTP, KIND_TCP, KIND_FORWARD, KIND_REPLICA_REQUEST, KIND_DATA_LINK = range(5)
 # Feature bits of HELLO.
 FEATURE_TCP, FEATURE_ZSTD, FEATURE_REPLICA_REQUESTS, FEATURE_PROOF = 1, 2, 4, 8
-FEATURE_DATA_LINK, FEATURE_SPLICE = 16, 32
 
 FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
 
@@ -56,7 +55,9 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First frame of each direction. `window`: bytes that the sender grants each new stream."""
+    """First frame of each direction. `window`: bytes that the sender grants each new stream.
+    `data_link`: version of the data link that the sender can open; 0: it can open none.
+    """
 
     instance: bytes
     window: int
@@ -64,12 +65,14 @@ class Hello:
     highest: int = VERSION
     features: int = 0
     largest: int = MAX_FRAME
+    data_link: int = 0
 
     def pack(self) -> bytes:
         """Encodes the payload of a HELLO frame."""
-        return _HELLO.pack(
+        fixed = _HELLO.pack(
             self.lowest, self.highest, 0, self.features, self.window, self.largest, self.instance
         )
+        return fixed + bytes([self.data_link])
 
     @classmethod
     def unpack(cls, payload: Buffer) -> "Hello":
@@ -79,7 +82,9 @@ class Hello:
         lowest, highest, zero, features, window, largest, instance = _HELLO.unpack_from(payload)
         if zero or lowest > highest or not 1024 <= largest:
             raise ProtocolError("bad HELLO")
-        return cls(instance, window, lowest, highest, features, largest)
+        # Older versions send none.
+        data_link = payload[_HELLO.size] if len(payload) > _HELLO.size else 0
+        return cls(instance, window, lowest, highest, features, largest, data_link)
 
 
 # Not frozen: each request makes one at either end, and freezing would double its cost.

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
+from core.mux.codec import FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
 from core.native import NativeHub, Report
 from proxy.domain.audit import EndReason
 from proxy.fast_path.hub_request import HubRequest
@@ -67,8 +67,7 @@ class SplicedRequests:
         authorized = request.authorized
         if authorized is None or not _can_move(request, message):
             return False
-        agent = authorized.agent
-        link = self._links.find_or_offer(agent) if agent.features & FEATURE_SPLICE else 0
+        link = self._links.find_or_offer(authorized.agent)
         head_parts = message.split_at_audit_id() if link else None
         runs_long = _runs_long(request, message)
         if head_parts is None or not runs_long and self._compression_helps(request, link):

@@ -6,7 +6,7 @@ requests have none either, so that they cost no memory.
 
 import secrets
 
-from core.mux.codec import FEATURE_DATA_LINK, KIND_DATA_LINK, Open, ProtocolError
+from core.mux.codec import KIND_DATA_LINK, Open, ProtocolError
 from core.mux.mux import Mux
 from core.mux.stream import NO_OWNER
 from core.native import NativeHub
@@ -19,10 +19,12 @@ RETRY_SECONDS = 30.0
 
 
 class DataLinks:
-    """Offers data links to agents with requests. `port`: the users' HTTPS port."""
+    """Offers data links to agents with requests. `port`: the users' HTTPS port. `version`: that of
+    this control plane's data links; agents with another one get none.
+    """
 
-    def __init__(self, hub: NativeHub, clock: Clock) -> None:
-        self.port = 0
+    def __init__(self, hub: NativeHub, clock: Clock, version: int) -> None:
+        self.port, self.version = 0, version
         self._hub, self._clock = hub, clock
         self._numbers: dict[Mux, int] = {}
         self.tasks = Tasks("data links")
@@ -47,7 +49,9 @@ class DataLinks:
 
     def _offer(self, link: Mux) -> None:
         """Offers a data link beside a control link."""
-        if not self.port or not link.accepts_streams or not link.features & FEATURE_DATA_LINK:
+        peer = link.peer
+        is_compatible = peer is not None and peer.data_link == self.version
+        if not self.port or not link.accepts_streams or not is_compatible:
             return
         number, ticket = self._hub.offer_link()
         self._hub.close_link(self._numbers.get(link, 0))

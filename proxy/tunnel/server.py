@@ -16,6 +16,7 @@ from core.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
 from core.mux.link import MuxLink
 from core.mux.mux import PROTOCOL_ERROR_PREFIX, Mux, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
+from core.native import describe_data_link_versions
 from core.rpc.calls import Call
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -58,7 +59,13 @@ class TunnelServer:
         self._budget, self._settings = budget, settings
         self._data_links = data_links
         instance = secrets.token_bytes(16)
-        self._hello = Hello(instance, settings.window, features=FEATURE_ZSTD)
+        self._data_link_version = data_links.version if data_links is not None else 0
+        self._hello = Hello(
+            instance,
+            settings.window,
+            features=FEATURE_ZSTD,
+            data_link=self._data_link_version,
+        )
         self._heartbeat = Heartbeat(clock)
         self._registry: TunnelRegistry = registry or SingleReplicaRegistry(clock)
         self._link_table = LinkTable()
@@ -97,6 +104,13 @@ class TunnelServer:
         """Reports whether requests can reach the cluster now."""
         link = self._link_table.find(cluster_id)
         return link is not None and link.accepts_streams
+
+    @property
+    def incompatible_agents(self) -> int:
+        """Number of agents whose data link has another version than this control plane's."""
+        peers = [link.peer for link in self._link_table.links if link.peer is not None]
+        own = self._data_link_version
+        return sum(bool(describe_data_link_versions(own, peer.data_link)) for peer in peers)
 
     def revoke(self, token_id: str) -> None:
         """Closes every link that this token has opened, with the requests on it."""
@@ -154,6 +168,11 @@ class TunnelServer:
     def claim_in_background(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         """Claims a ready link in the background; it serves requests once claimed."""
         self.tasks.spawn("claim", self._claim(cluster_id, link, peer))
+
+    def check_data_link(self, cluster_id: ClusterId, hello: Hello) -> None:
+        """Logs that an agent can open no data link because its version is another one."""
+        if why := describe_data_link_versions(self._data_link_version, hello.data_link):
+            log.warning("no data link", cluster=cluster_id, why=why)
 
     def forget(self, cluster_id: ClusterId, link: Mux) -> None:
         """Removes a link that has ended, and releases its claim."""
@@ -255,6 +274,7 @@ class _LinkOwner:
 
     def on_ready(self, hello: Hello) -> None:
         log.info("agent connected", cluster=self._cluster_id, peer=self._peer)
+        self._server.check_data_link(self._cluster_id, hello)
         self._server.claim_in_background(self._cluster_id, self.mux, self._peer)
 
     def on_open(self, stream: TunnelStream, request: Open) -> None:

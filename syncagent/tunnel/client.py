@@ -11,9 +11,7 @@ from core.links.call_link import make_call_link
 from core.links.heartbeat import Heartbeat
 from core.mux.budget import ReceiveBudget
 from core.mux.codec import (
-    FEATURE_DATA_LINK,
     FEATURE_PROOF,
-    FEATURE_SPLICE,
     FEATURE_TCP,
     FEATURE_ZSTD,
     FLAG_PASSTHROUGH,
@@ -26,6 +24,7 @@ from core.mux.codec import (
 )
 from core.mux.mux import Mux, MuxSettings, MuxTime
 from core.mux.stream import TunnelStream
+from core.native import data_link_version, describe_data_link_versions
 from core.rpc.calls import CallChannel, CallFailed, Metadata
 from core.rpc.methods import TUNNEL
 from core.runtime.clock import Clock
@@ -106,7 +105,12 @@ class TunnelClient:
             link,
             self,
             hub=False,
-            hello=Hello(self._instance, settings.window, features=self._features),
+            hello=Hello(
+                self._instance,
+                settings.window,
+                features=self._features,
+                data_link=self._data_link_version,
+            ),
             time=MuxTime(self._clock, asyncio.get_running_loop()),
             budget=ReceiveBudget(MEMORY, links=1, tenants=2),
             settings=settings,
@@ -150,6 +154,8 @@ class TunnelClient:
     def on_ready(self, hello: Hello) -> None:
         self.is_open = True
         log.info("tunnel open")
+        if why := describe_data_link_versions(hello.data_link, self._data_link_version):
+            log.warning("no data link", why=why)
 
     def on_open(self, stream: TunnelStream, request: Open) -> None:
         if request.kind == KIND_DATA_LINK and self._data_link is not None:
@@ -176,8 +182,11 @@ class TunnelClient:
     def _features(self) -> int:
         proof = FEATURE_PROOF if self._identity.proofs is not None else 0
         tcp = FEATURE_TCP if self._egress.allowed else 0
-        data_link = FEATURE_DATA_LINK | FEATURE_SPLICE if self._data_link is not None else 0
-        return FEATURE_ZSTD | proof | tcp | data_link
+        return FEATURE_ZSTD | proof | tcp
+
+    @property
+    def _data_link_version(self) -> int:
+        return data_link_version() if self._data_link is not None else 0
 
     def _has_open_requests(self, mux: Mux) -> bool:
         """Reports whether requests are open on either link."""

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from core.errors import Invalid, TowlineError
 from core.json_object import JsonValue
+from core.mux.codec import Hello, ProtocolError, frames
+from core.native import data_link_version, describe_data_link_versions, is_available
 from core.rpc.calls import CallChannel, CallFailed, CallStatus
 from core.rpc.methods import FETCH, TUNNEL
 from core.spec.bundle import KubeObject
@@ -230,13 +232,29 @@ async def _check_tunnel(control_plane: ControlPlaneAccess, check: TunnelCheck) -
     async with control_plane.connect() as channel:
         try:
             call = await channel.call(TUNNEL, (("authorization", f"Bearer {control_plane.token}"),))
-            answered = await call.read() is not None
+            message = await call.read()
             call.cancel()
         except CallFailed as error:
             text = f"no tunnel for kubectl: {error.message}"
             return DoctorResult("tunnel", False, text, needed=False)
-    text = "the control plane accepts it" if answered else "the control plane closes it"
-    return DoctorResult("tunnel", answered, text, needed=False)
+    if message is None:
+        return DoctorResult("tunnel", False, "the control plane closes it", needed=False)
+    text = "the control plane accepts it"
+    if note := _data_link_note(message):
+        text = f"{text}; {note}"
+    return DoctorResult("tunnel", True, text, needed=False)
+
+
+def _data_link_note(message: bytes) -> str:
+    """Compares the data links of both ends, from the control plane's first message; empty: there is
+    nothing to say.
+    """
+    try:
+        _, _, start, end = next(frames(message))
+        control_plane = Hello.unpack(message[start:end]).data_link
+    except (ProtocolError, StopIteration):
+        return ""
+    return describe_data_link_versions(control_plane, data_link_version() if is_available() else 0)
 
 
 async def _check_version(api: ApiServer) -> DoctorResult:

@@ -319,9 +319,15 @@ class ControlPlaneProcess:
             "Number of agents connected to this replica.",
             lambda: len(self.plane.agentlink.connected()),
         )
+        incompatible = gauge(
+            "towline_proxy_incompatible_agents",
+            "Number of agents whose data link has another version.",
+            lambda: self.kube_proxy.tunnels.incompatible_agents,
+        )
         registry = make_registry(
             [
                 self.kube_proxy.meters,
+                incompatible,
                 *self._git.meters,
                 self.plane.graphql.meters,
                 SnapshotMetrics(self._snapshot_loop),

@@ -29,7 +29,7 @@ use crate::{sockets, wire};
 
 /// Number of this interface: `core/native.py` uses a module of the same number only. It changes with
 /// each change of a class or a method.
-const INTERFACE: u32 = 10;
+const INTERFACE: u32 = 11;
 const BACKLOG: i32 = 2048;
 /// Audit ID, duration, bytes.
 type EndTuple = (String, f64, u64);
@@ -524,6 +524,7 @@ fn hex_text(id: &[u8; 16]) -> String {
 #[pymodule]
 fn towline_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
+    module.add("DATA_LINK_VERSION", wire::VERSION)?;
     module.add_class::<NativeHub>()?;
     module.add_class::<NativeTlsListener>()?;
     module.add_class::<NativeAgent>()?;

@@ -8,6 +8,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::runtime::locked;
 
+/// Version of the data link: ends with another one use the control link alone. It changes with each
+/// change that the other end has to understand, here, in `windows` or in the settings of HTTP/2.
+pub const VERSION: u8 = 1;
 pub const MAX_REQUEST: usize = 96 << 10;
 pub const UPGRADE: &str = "towline-data";
 pub const PATH: &str = "/k8s/data-link";

@@ -15,7 +15,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from core.mux.codec import FEATURE_DATA_LINK
 from core.rpc.calls import CallChannel, CallServer, Metadata, ServerLimits
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.http2_server import Http2Server
@@ -94,9 +93,10 @@ class Stack:
     def has_data_link(self) -> bool:
         """Reports whether the agent has opened its data link, if it can."""
         front, link = self.proxy.front, self.proxy.tunnels.find(CLUSTER)
-        if front is None or link is None or not link.features & FEATURE_DATA_LINK:
-            return front is None or link is not None
-        return front.links.find_or_offer(link) > 0
+        if front is None or link is None or link.peer is None:
+            return front is None
+        can_open = link.peer.data_link == front.links.version
+        return not can_open or front.links.find_or_offer(link) > 0
 
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""

@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
+from core.native import data_link_version, describe_data_link_versions
 from core.open_streams import ALL_STREAMS
 from core.trusted_proxies import TrustedProxies
 from proxy.domain.audit import EndReason
@@ -157,6 +159,32 @@ async def test_requests_go_on_when_the_data_link_ends(
     front.links.forget(link)
     for _ in range(3):
         assert (await user.ask(request()))[::2] == (200, b"ok")
+
+
+async def test_ends_with_other_versions_of_the_data_link_say_so_and_use_the_control_link(
+    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users notice only that they wait longer, so the logs of both ends and a metric tell."""
+    agent_version = data_link_version()
+    monkeypatch.setattr("proxy.compose.data_link_version", lambda: agent_version + 1)
+    settings = ProxySettings(data_plane=DataPlane.NATIVE)
+    with capture_logs() as logged:
+        async with run_stack(authority, settings) as stack, recording_upstream() as server:
+            await stack.connect(server.upstream)
+            user = User(*await asyncio.open_connection("127.0.0.1", stack.plain_port))
+            for _ in range(5):
+                assert (await user.ask(request()))[::2] == (200, b"ok")
+            user.writer.close()
+            assert (has_data_link(stack), served(stack)) == (False, 0)
+            assert stack.proxy.tunnels.incompatible_agents == 1
+    why = [entry["why"] for entry in logged if entry["event"] == "no data link"]
+    assert why == [describe_data_link_versions(agent_version + 1, agent_version)] * 2
+
+
+async def test_ends_with_the_same_version_say_nothing(
+    stack: Stack, recorder: RecordingUpstream
+) -> None:
+    assert stack.proxy.tunnels.incompatible_agents == 0
 
 
 @pytest.mark.parametrize("turns", range(8))

@@ -3,13 +3,11 @@ upgrades to their end, and everything else is as on the portable one.
 """
 
 import asyncio
-from dataclasses import replace
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
 
 import pytest
 
-from core.mux.codec import FEATURE_SPLICE
 from core.open_streams import ALL_STREAMS, OpenStream
 from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import EndReason
@@ -336,18 +334,6 @@ async def test_python_serves_a_watch_whose_data_link_ends_before_its_response(
     await eventually(lambda: stack.installation.closed_rows)
     assert [row.id for row in stack.installation.began_rows] == [listed.id]
     assert [row.id for row in stack.installation.closed_rows] == [listed.id]
-
-
-async def test_an_agent_that_cannot_move_a_watch_gets_it_over_the_control_link(
-    stack: Stack, events: Events, user: User
-) -> None:
-    """An agent before this feature declines what it has not admitted."""
-    link = stack.proxy.tunnels.find(CLUSTER)
-    assert link is not None and link.peer is not None
-    link.peer = replace(link.peer, features=link.features & ~FEATURE_SPLICE)
-    user.writer.write(WATCH)
-    await user.reader.readuntil(CHUNK)
-    assert (len(link.streams), moved(stack)) == (1, 0)
 
 
 # Upgrades

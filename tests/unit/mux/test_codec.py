@@ -1,5 +1,7 @@
 """Frames survive any payload, and garbage is refused rather than misread."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,8 +91,9 @@ def test_open_round_trip(identity: bytes, head: bytes, flags: int) -> None:
 
 def test_other_payloads_round_trip() -> None:
     """HELLO, DRAIN and RESET are read as they were packed; texts are bounded."""
-    hello = Hello(b"x" * 16, 1000, 1, 3, 5, 4096)
+    hello = Hello(b"x" * 16, 1000, 1, 3, 5, 4096, 7)
     assert Hello.unpack(hello.pack() + b"from a newer version") == hello
+    assert Hello.unpack(hello.pack()[:-1]) == replace(hello, data_link=0)
     assert Drain.unpack(Drain(7, 1000, "soon").pack()) == Drain(7, 1000, "soon")
     code, text = codec.unpack_reset(codec.pack_reset(502, "é" * 2000))
     assert code == 502

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from core.mux.codec import FEATURE_SPLICE, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
+from core.mux.codec import FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Open
 from core.native import NativeHub
 from proxy.domain.attributes import RequestAttributes, read_attributes
 from proxy.fast_path.splices import NEAR_SECONDS, ConnectionPosition, SplicedRequests
@@ -44,13 +44,8 @@ class FakeLinks:
 
 
 @dataclass
-class Agent:
-    features: int = FEATURE_SPLICE
-
-
-@dataclass
 class Authorized:
-    agent: Agent = field(default_factory=Agent)
+    agent: object = None
 
 
 @dataclass
@@ -78,12 +73,10 @@ def hands_over(
     gzip: bool = False,
     recorded: bool = False,
     link: int = 7,
-    features: int = FEATURE_SPLICE,
 ) -> bool:
     """Hands one request over; returns what its gateway is told."""
     hub, links = cast(NativeHub, FakeHub(round_trip)), cast(DataLinks, FakeLinks(link))
-    authorized = Authorized(Agent(features))
-    request = Request(Record(attributes, recorded), gzip, authorized=authorized)
+    request = Request(Record(attributes, recorded), gzip)
     request_id = bytes(range(16))
     head = b"GET /api HTTP/1.1\r\nAudit-ID: " + request_id.hex().encode() + b"\r\n\r\n"
     message = Open(head, b"Impersonate-User: ann\r\n", request_id, flags)
@@ -124,6 +117,5 @@ def test_recorded_sessions_stay_in_python() -> None:
     assert not hands_over(EXEC, FLAG_UPGRADE, recorded=True)
 
 
-def test_an_agent_needs_a_data_link_that_moves_requests() -> None:
+def test_an_agent_needs_a_data_link() -> None:
     assert not hands_over(LIST, link=0)
-    assert not hands_over(LIST, features=0)
