@@ -193,6 +193,66 @@ async def test_a_hint_that_cannot_be_passed_on_is_answered_and_tried_again() -> 
     await hooks.tasks.stop()
 
 
+async def test_a_hint_that_can_never_be_passed_on_is_given_up() -> None:
+    class Gone(Hints):
+        async def request_poll(
+            self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+        ) -> None:
+            await super().request_poll(repository_id, announced)
+            raise Unavailable("gone")
+
+    hints, clock = Gone(), FakeClock()
+    hooks = Webhooks(hints, secret_of, clock)
+    assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 202
+    attempts = []
+    for seconds in (0, 0.4, 0.2, 2, 8, 3600):
+        await clock.advance(seconds)
+        attempts.append(len(hints.given))
+    assert attempts == [1, 1, 2, 3, 4, 4]
+
+
+async def test_a_repository_that_does_not_exist_is_looked_up_once() -> None:
+    asked: list[str] = []
+
+    async def counted(repository_id: str) -> str | None:
+        asked.append(repository_id)
+        return None
+
+    hooks = Webhooks(Hints(), counted, FakeClock())
+    for _ in range(3):
+        assert await send_to(hooks, "/webhooks/git/github/gone", PUSH, signed(PUSH)) == 401
+    assert asked == ["gone"]
+
+
+async def test_senders_of_unfinished_bodies_do_not_fill_the_memory() -> None:
+    """At most 64 MiB wait for their signature; others come back later."""
+    hooks, end = Webhooks(Hints(), secret_of, FakeClock()), asyncio.Event()
+    path, big = "/webhooks/git/github/shop", b"x" * (4 << 20)
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+
+    async def send_slowly() -> int:
+        chunks, sent = [big], []
+
+        async def receive() -> Message:
+            if chunks:
+                return {"type": "http.request", "body": chunks.pop(), "more_body": True}
+            await end.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await Starlette(routes=[hooks.route])(scope, receive, send)
+        return sent[0]["status"]
+
+    slow = [asyncio.ensure_future(send_slowly()) for _ in range(16)]
+    await settle(50)
+    assert await send_to(hooks, path, PUSH, signed(PUSH)) == 503
+    end.set()
+    assert 503 not in await asyncio.gather(*slow)
+    assert await send_to(hooks, path, PUSH, signed(PUSH)) == 202
+
+
 async def test_ten_thousand_forgeries_ask_the_store_once_and_say_little(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -327,3 +387,23 @@ async def test_the_account_that_pushed_is_recorded_once_the_signature_is_verifie
     assert await send_to(hooks, "/webhooks/git/github/shop", body, genuine) == 202
     assert pushes == [("shop", "ada", "ada@example.org", SHA)]
     assert await send_to(hooks, "/webhooks/git/github/shop", body, genuine) == 503
+
+
+@pytest.mark.parametrize(
+    "push",
+    [
+        {"ref": "refs/heads/gone", "after": "0" * 40, "sender": {"login": "ada"}},
+        {"ref": "refs/heads/main", "after": SHA},
+        {"zen": "ping", "sender": {"login": "ada"}},
+    ],
+)
+async def test_a_hook_without_an_account_or_commits_records_nothing(push: dict[str, str]) -> None:
+    pushes: list[str] = []
+
+    async def record(repository_id: str, name: str, email: str, commits: Collection[str]) -> None:
+        pushes.append(repository_id)
+
+    hooks = Webhooks(Hints(), secret_of, FakeClock(), record_push=record)
+    body = json.dumps(push).encode()
+    assert await send_to(hooks, "/webhooks/git/github/shop", body, signed(body)) == 202
+    assert pushes == []
