@@ -12,7 +12,7 @@ from core.json_object import JsonMapping
 from core.spec.renderers import RenderOptions
 from gitcache.domain import parameters as parameter_sets
 
-FORMAT = 4
+FORMAT = 5
 """Increase this whenever the same inputs may give other objects than before."""
 
 _MAX_PARAMETERS = 1 << 20

@@ -169,9 +169,9 @@ class _Document:
             raise _error(event, f"more than {MAX_VALUES:,} values in one document")
 
     def _tag(self, event: ScalarEvent) -> str:
-        if event.tag is None or event.tag == "!":
+        if event.tag is None:
             return self._loader.resolve(ScalarNode, event.value, event.implicit)
-        return event.tag
+        return f"{_CORE}str" if event.tag == "!" else event.tag
 
     def _sequence(self, start: SequenceStartEvent, depth: int) -> list[object]:
         _check_collection(start, "seq")

@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcache.render.kubeyaml import YamlError, load_all
+from core.errors import Invalid
+from gitcache.render.kubeyaml import YamlError, load_all, load_file
 
 # YAML 1.1 as go-yaml resolves plain scalars, in the JSON that Go then writes.
 SCALARS: list[tuple[str, Any]] = [
@@ -59,6 +60,8 @@ SCALARS: list[tuple[str, Any]] = [
     ("'y'", "y"),
     ('"012"', "012"),
     ("!!str 012", "012"),
+    ("! 012", "012"),
+    ("! yes", "yes"),
     ("18446744073709551615", 18446744073709551615),
     ("123456789012345678901", 123456789012345678901.0),
 ]
@@ -103,8 +106,17 @@ def test_merged_maps_fill_in_what_is_not_set() -> None:
         ("a: &x [*x]\n", "the alias *x has no anchor"),
         ("[" * 5000, "nested too deeply"),
         ("- " * 200_000, "nested too deeply"),
-        ("a: !!int x\n", "line 1"),
+        ("{a: " * 5000, "nested too deeply"),
+        ("{<<: " * 5000, "nested too deeply"),
+        ("? " * 5000, "nested too deeply"),
+        ("a: !!int x\n", "line 1: 'x' is not a number"),
+        ("a: !!float x\n", "line 1: 'x' is not a number"),
+        ("a: .inf\n", "line 1: infinity and NaN are not JSON numbers"),
+        ("a: !!binary eA==\n", "line 1: unknown tag"),
+        ("a: !set [b]\n", "line 1: unknown tag '!set'"),
+        ("a: !!map [b]\n", "line 1: unknown tag"),
         ("<<: 3\n", "line 1: `<<` needs a map"),
+        ("<<: [{a: 1}, 3]\n", "line 1: `<<` needs a map"),
         ("a: \x01\n", "line 1: control characters are not allowed"),
     ],
 )
@@ -120,6 +132,35 @@ def test_aliases_cannot_grow_without_bound() -> None:
     lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     with pytest.raises(YamlError, match="values in one document"):
         load("\n".join(lines))
+
+
+def test_an_alias_counts_as_many_values_as_its_anchor() -> None:
+    """Also if the anchor follows many others."""
+    numbers = ",".join(["1"] * 1_000)
+    aliases = ",".join(["*a"] * 1_000)
+    value = load(f"b: [{numbers}]\na: &a [x]\nc: [{aliases}]\n")
+    assert value["c"] == [["x"]] * 1_000
+
+
+def test_a_file_beyond_the_limit_is_refused_before_it_is_parsed() -> None:
+    limit = 16 << 20
+    assert load_file("a.yaml", b"a: 1\n".ljust(limit, b"\n"), 10) == [{"a": 1}]
+    with pytest.raises(Invalid, match=r"a\.yaml: 16,777,217 bytes; the limit is 16,777,216"):
+        load_file("a.yaml", b"a: [".ljust(limit + 1), 10)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"a: 1\nb: \xff\n", "a.yaml, line 2: not UTF-8 text"),
+        (b"a: [", "a.yaml, line 2: "),
+        (b"--- 1\n--- 2\n--- 3\n", "a.yaml, more than 2 documents"),
+    ],
+)
+def test_the_error_of_a_file_names_it(data: bytes, reason: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        load_file("a.yaml", data, 2)
+    assert caught.value.message.startswith(reason)
 
 
 def test_documents_have_a_largest_number() -> None:
