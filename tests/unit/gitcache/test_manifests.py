@@ -1,11 +1,13 @@
 """Manifest files to objects."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from core.spec.bundle import make_bundle
+from core.spec.bundle import MAX_OBJECTS, make_bundle
 from core.spec.renderers import RenderOptions
 from gitcache.render import manifests
 
@@ -50,7 +52,19 @@ def test_lists_are_flattened() -> None:
         (b"apiVersion: v1\nmetadata: {name: x}", "web/a.yaml, line 1: the object has no `kind`"),
         (b"apiVersion: v1\nkind: A", "web/a.yaml, line 1: A has no `metadata`"),
         (b"apiVersion: v1\nkind: A\nmetadata: {}", "A has no `metadata.name`"),
+        (b"apiVersion: 1\nkind: A\nmetadata: {name: x}", "the object has no `apiVersion`"),
+        (b"apiVersion: ''\nkind: A\nmetadata: {name: x}", "the object has no `apiVersion`"),
+        (b"apiVersion: v1\nkind: A\nmetadata: {name: ''}", "A has a `metadata.name`"),
+        (b"apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: 1}", "must be text"),
         (b"apiVersion: v1\nkind: A\nmetadata: {name: 012}", "not text (quote it?)"),
+        (
+            b"apiVersion: v1\nkind: A\nmetadata: {generateName: x-, annotations: {a: b}}",
+            "each apply would make another",
+        ),
+        (
+            b"apiVersion: v1\nkind: A\nmetadata: {generateName: 1, annotations: {helm.sh/hook: a}}",
+            "each apply would make another",
+        ),
         (b"apiVersion: v1\nkind: A\nmetadata: {generateName: x-}", "each apply would make another"),
         (b"kind: List\nitems: [a]", "web/a.yaml, line 1, item 1: not a Kubernetes object but text"),
         (b"kind: List\nitems: [[a]]", "item 1: not a Kubernetes object but a list"),
@@ -64,6 +78,36 @@ def test_errors_name_file_line_and_reason(data: bytes, reason: str) -> None:
     with pytest.raises(Invalid) as caught:
         manifests.read_manifests("web", {"web/a.yaml": data})
     assert reason in caught.value.message
+
+
+def test_a_duplicate_key_of_json_is_named() -> None:
+    data = b'{"kind": "A", "metadata": {"name": "x", "labels": {}, "labels": {}}}'
+    with pytest.raises(Invalid, match=r"web/a\.json, line 1: duplicate key 'labels'"):
+        manifests.read_manifests("web", {"web/a.json": data})
+
+
+@pytest.mark.parametrize("kind", ["kind: Shopping", "kind: ShopList"])
+def test_an_object_with_items_is_a_list_only_by_its_kind_and_form(kind: str) -> None:
+    items = "items: [a]" if kind.endswith("ing") else "items: {a: b}"
+    data = f"apiVersion: v1\n{kind}\nmetadata: {{name: x}}\n{items}\n".encode()
+    assert names({"web/a.yaml": data}) == ["x"]
+
+
+def test_a_service_has_a_largest_number_of_objects() -> None:
+    def objects(count: int) -> Iterator[manifests.LocatedObject]:
+        for number in range(count):
+            metadata = {"name": f"x{number}"}
+            kube_object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+            yield manifests.LocatedObject(kube_object, "web/a.yaml, line 1")
+
+    assert len(manifests.collect(objects(MAX_OBJECTS))) == MAX_OBJECTS
+    with pytest.raises(Invalid, match="more than 10,000 objects in one service"):
+        manifests.collect(objects(MAX_OBJECTS + 1))
+
+
+def test_a_hook_with_a_name_keeps_it() -> None:
+    metadata = b"{name: mine, generateName: x-, annotations: {helm.sh/hook: pre-install}}"
+    assert names({"web/a.yaml": b"apiVersion: v1\nkind: Pod\nmetadata: " + metadata}) == ["mine"]
 
 
 def test_an_object_with_two_contents_names_both_places() -> None:

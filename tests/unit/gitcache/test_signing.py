@@ -1,5 +1,6 @@
 """The signing key of a render tier: its file, its rotations, and the sources that it signs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,15 @@ def test_only_listed_sources_are_signed(pattern: str, signed: bool) -> None:
         return
     with pytest.raises(Invalid, match=r"git\.signing\.sources"):
         signer.sign(statement)
+
+
+def test_one_entry_is_enough_for_a_source_and_none_covers_a_way_out_of_its_folder() -> None:
+    sources = SigningSources(("https://evil.example.org/*", "https://git.example.org/shop#deploy"))
+    signer = RenderSigner(Signer(Ed25519PrivateKey.generate()), FakeClock(), sources=sources)
+    signer.sign(AttestationStatement(DIGEST, (SHOP,)))
+    outside = replace(SHOP, path="deploy/../secret")
+    with pytest.raises(Invalid, match=r"git\.signing\.sources"):
+        signer.sign(AttestationStatement(DIGEST, (outside,)))
 
 
 def test_a_bundle_without_a_source_is_not_signed_where_sources_are_listed() -> None:
