@@ -54,7 +54,7 @@ def read_archive(data: bytes, limits: ArchiveLimits, *, links: bool) -> Iterator
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for member in archive:
                 limits.count_entry(member.size)
-                if member.isdir() or member.type == tarfile.XGLTYPE:
+                if member.isdir():
                     continue
                 if links and (member.issym() or member.islnk()):
                     is_hard = member.islnk()

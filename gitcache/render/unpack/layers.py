@@ -101,7 +101,7 @@ def _checked_path(name: str) -> str:
     if not path or len(path) > _MAX_PATH or "\0" in path or "\\" in path:
         raise Invalid(f"{_ARTIFACT} has a file with the forbidden name {name[:200]!r}")
     parts = path.split("/")
-    if path.startswith("/") or "" in parts or ".." in parts or "." in parts:
+    if not {"", ".", ".."}.isdisjoint(parts):
         raise Invalid(f"{_ARTIFACT} has the path {name[:200]!r}, which is outside of it or odd")
     if len(parts) > _MAX_DEPTH:
         raise Invalid(f"{_ARTIFACT} has folders that are more than {_MAX_DEPTH} levels deep")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.errors import Invalid
 from gitcache.domain.artifacts import LayerForm
 from gitcache.domain.trees import SYMLINK
+from gitcache.render import charts
 from gitcache.render.unpack import archive as limits
 from gitcache.render.unpack.archive import gunzip
 from gitcache.render.unpack.layers import EXECUTABLE, FILE, CommittedFile, PackedLayer, unpack
@@ -24,9 +25,13 @@ def entry(name: str, data: bytes = b"", **fields: object) -> tuple[tarfile.TarIn
     return info, data
 
 
-def tar(*entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+def tar(
+    *entries: tuple[tarfile.TarInfo, bytes],
+    form: int = tarfile.PAX_FORMAT,
+    headers: dict[str, str] | None = None,
+) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=form) as made:
+    with tarfile.open(fileobj=buffer, mode="w", format=form, pax_headers=headers) as made:
         for info, data in entries:
             made.addfile(info, io.BytesIO(data))
     return buffer.getvalue()
@@ -67,6 +72,22 @@ def test_plain_tar_and_the_last_of_two_entries_are_read() -> None:
     assert unpack([PackedLayer(LayerForm.TAR, "", data)]) == {"a": CommittedFile(FILE, b"new")}
 
 
+def test_headers_of_a_whole_archive_are_no_files() -> None:
+    """`git archive` writes the commit there."""
+    archive = tar(entry("a.yaml", b"a"), headers={"comment": "c" * 40})
+    found = unpack([PackedLayer(LayerForm.TAR, "", archive)])
+    assert found == {"a.yaml": CommittedFile(FILE, b"a")}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_chart_archive_has_neither_links_nor_devices(kind: bytes) -> None:
+    chart = entry("web/Chart.yaml", b"name: web\n")
+    archive = tar(chart, entry("web/values.yaml", type=kind, linkname="Chart.yaml"))
+    with pytest.raises(Invalid, match="contains a link or a device"):
+        charts.unpack(gzip.compress(archive))
+    assert charts.unpack(gzip.compress(tar(chart))) == {"Chart.yaml": b"name: web\n"}
+
+
 def test_the_chart_folder_of_a_chart_archive_is_kept() -> None:
     found = unpack([layer(entry("web/Chart.yaml", b"name: web"))])
     assert set(found) == {"web/Chart.yaml"}
@@ -79,6 +100,9 @@ def test_the_chart_folder_of_a_chart_archive_is_kept() -> None:
         ([layer(entry("/etc/passwd"))], "outside of it"),
         ([layer(entry("a/../../x"))], "outside of it"),
         ([layer(entry("a//x"))], "outside of it"),
+        ([layer(entry("a/./x"))], "outside of it"),
+        ([file("a\0b")], "forbidden name"),
+        ([layer(entry("l", type=tarfile.SYMTYPE, linkname="x" * 1025))], "leaves it"),
         ([layer(entry("a\\x"))], "forbidden name"),
         ([file("")], "forbidden name"),
         ([file("/etc/x")], "outside of it"),

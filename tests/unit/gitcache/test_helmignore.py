@@ -77,6 +77,8 @@ def test_helm_ignores_the_same_templates(cases: list[list[str]]) -> None:
         (["crds/kustomization.yaml"], ["crds/a.yaml", "docs/a.md"]),
         (["# crds/a.yaml", "", " docs/ "], ["crds/a.yaml", "crds/kustomization.yaml"]),
         (["/docs"], ["crds/a.yaml", "crds/kustomization.yaml"]),
+        (["# docs/** as above", "#!", "docs"], ["crds/a.yaml", "crds/kustomization.yaml"]),
+        (["a.yaml/"], ["crds/a.yaml", "crds/kustomization.yaml", "docs/a.md"]),
         (["docs", "a.yaml"], ["crds/kustomization.yaml"]),
         (["*/k*.yaml"], ["crds/a.yaml", "docs/a.md"]),
     ],

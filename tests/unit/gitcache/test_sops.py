@@ -284,6 +284,26 @@ def test_rules_say_what_is_encrypted(
     assert metadata.is_encrypted(matches=named) is encrypts
 
 
+@pytest.mark.parametrize(
+    ("tree", "rules"),
+    [
+        ({"data": {"a": {"b": "x"}, "l": [{"c": "y"}]}}, {"encrypted_regex": "^data$"}),
+        ({"meta_unencrypted": {"a": {"b": "x"}}, "c": "y"}, {}),
+    ],
+)
+def test_a_rule_covers_all_that_is_below_a_key(tree: dict[str, Any], rules: dict[str, str]) -> None:
+    assert opened(written(tree, **rules)) == tree
+
+
+def test_trees_have_a_largest_depth() -> None:
+    tree: dict[str, Any] = {"a": "b"}
+    for _ in range(62):
+        tree = {"a": tree}
+    assert opened(written(tree)) == tree
+    with pytest.raises(Invalid, match="more than 64 levels"):
+        opened(written({"a": {"a": tree}}))
+
+
 @pytest.mark.timeout(20)
 def test_no_rule_can_hold_its_reader_up() -> None:
     """Python's own engine would be at it for minutes."""
