@@ -97,7 +97,8 @@ class StoreSettings(_Group):
     """Disk usage, 0 to 1, above which no new repository is cloned and unused bundles are
     evicted."""
     keep_days: float = Field(30.0, ge=0)
-    """Days to keep a bundle that no service uses or may roll back to."""
+    """Days after its last use to keep a chart, or a bundle that no service uses or may roll back
+    to."""
     objects: str | None = None
     """URL of an object store for copies of all bundles, such as `s3://bucket/prefix`. Credentials
     come from the cloud environment. Requires the extra `s3`."""
