@@ -291,6 +291,29 @@ async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> N
     assert stand.cluster.events_written[0].message == "service s: denied by the policy"
 
 
+async def test_a_repair_becomes_an_event_that_names_who_changed_the_object(stand: Stand) -> None:
+    """A deletion has no name: nobody is recorded with it."""
+    stand.bring([config("a")])
+    await stand.phase(Phase.HEALTHY)
+    key = ("", "ConfigMap", "prod", "a")
+    live = stand.cluster.objects[key]
+    entry = {"manager": "kubectl-edit", "fieldsV1": {"f:data": {"f:key": {}}}}
+    metadata = live["metadata"] | {"managedFields": [entry]}
+    stand.cluster.put(live | {"metadata": metadata, "data": {"key": "2"}})
+    await stand.until(lambda: len(stand.cluster.events_written) == 1)
+    stand.cluster.drop(key)
+    await stand.until(lambda: len(stand.cluster.events_written) == 2)
+    assert [
+        (event.reason, event.warns, event.message) for event in stand.cluster.events_written
+    ] == [
+        ("DriftHealed", False, "changed by kubectl-edit; restored by service s"),
+        ("DriftHealed", False, "deleted by somebody; restored by service s"),
+    ]
+    changed, deleted = stand.hub.drifts
+    assert (changed.manager, changed.deleted, changed.healed) == ("kubectl-edit", False, True)
+    assert (deleted.manager, deleted.deleted, deleted.healed) == ("", True, True)
+
+
 def web(name: str) -> KubeObject:
     spec = {"replicas": 1, "template": {"spec": {"containers": [{"name": "main"}]}}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
