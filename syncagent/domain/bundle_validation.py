@@ -53,7 +53,8 @@ def check_object(obj: KubeObject, size: int) -> None:
 def _check_type(obj: KubeObject) -> None:
     if not isinstance(obj.get("metadata"), dict):
         raise Invalid(f"{obj.get('kind', 'object')} without metadata")
-    if not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
+    types = (obj.get("kind"), obj.get("apiVersion"))
+    if not all(isinstance(text, str) and text for text in types):
         raise Invalid(f"{describe_object(obj)} has no apiVersion or kind")
     if not _VERSION.fullmatch(obj["apiVersion"]):
         raise Invalid(f"{describe_object(obj)}: its apiVersion must be VERSION or GROUP/VERSION")
