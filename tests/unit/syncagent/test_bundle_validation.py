@@ -148,7 +148,10 @@ def test_owners_in_a_cycle_are_named() -> None:
 
 def test_owners_without_a_cycle_are_accepted() -> None:
     """Two ways to one owner, a chain of thousands, and owners outside of the bundle."""
-    check_owners({key("a"): owned("b", "c"), key("b"): owned("d"), key("c"): owned("d")})
+    last = {"metadata": {"ownerReferences": 7}}
+    check_owners(
+        {key("a"): owned("b", "c"), key("b"): owned("d"), key("c"): owned("d"), key("d"): last}
+    )
     check_owners({key(f"o{number}"): owned(f"o{number + 1}") for number in range(5000)})
     check_owners({key("a"): owned("b"), key("b", "other"): owned("a")})
     check_owners({key("a"): {"metadata": {"ownerReferences": ["b", None]}}})

@@ -201,11 +201,15 @@ async def test_secrets_are_references_in_the_job_and_masked_in_what_it_says(
     sealed = seal(KEY.public, ID, "password", "1", b"hunter2!")
     env = [{"name": "PASSWORD", "value": placeholder("password")}]
     container = {"name": "main", "image": "check", "env": env}
-    manifest = {**JOB, "spec": {"template": {"spec": {"containers": [container]}}}}
-    await world.run(manifest=manifest, secrets=(sealed,))
+    pod = {"initContainers": [container], "containers": [container]}
+    await world.run(manifest={**JOB, "spec": {"template": {"spec": pod}}}, secrets=(sealed,))
     secret = world.cluster.objects["Secret", NAME]
     assert secret["stringData"] == {"password": "hunter2!"}
     assert secret["metadata"]["ownerReferences"][0]["name"] == NAME
+    created = world.cluster.objects["Job", NAME]["spec"]["template"]["spec"]
+    reference = {"secretKeyRef": {"name": NAME, "key": "password"}}
+    for kind in ("initContainers", "containers"):
+        assert created[kind][0]["env"] == [{"name": "PASSWORD", "valueFrom": reference}]
     assert "hunter2!" not in str(world.cluster.objects["Job", NAME])
     world.cluster.runs(NAME, log="login with hunter2!\n")
     world.cluster.ends(NAME, last_words="hunter2!")

@@ -196,6 +196,20 @@ async def test_a_hook_that_vanished_while_nobody_looked_is_not_run_again(stand: 
     assert applied(stand) == ["migrate"]
 
 
+async def test_a_new_revision_without_changes_repeats_a_failed_hook(stand: Stand) -> None:
+    """All objects are as they should be, but the sync before it has failed."""
+    objects = [job(hook="post-sync"), config("a")]
+    stand.bring(objects)
+    await stand.until(lambda: has(stand, *JOB))
+    conclude(stand, JOB, "Failed")
+    await stand.phase(Phase.FAILED)
+    stand.bring(objects)
+    await stand.until(lambda: applied(stand).count("migrate") == 2)
+    conclude(stand, JOB)
+    await stand.phase(Phase.HEALTHY)
+    assert applied(stand).count("a") == 1
+
+
 async def test_a_new_bundle_runs_its_hooks_anew(stand: Stand) -> None:
     """The object of the former run is deleted first."""
     stand.bring([job(hook="pre-sync"), config("a")])
