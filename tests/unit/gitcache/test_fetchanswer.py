@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 from gitcache.mirror.transport import pktline
 from gitcache.mirror.transport.fetch_response import FetchResponse, ServerError
 
-SHA = b"1" * 40
+SHA, OTHER = b"1" * 40, b"2" * 40
 ANSWER = b"".join(
     [
         pktline.encode(b"shallow-info\n"),
         pktline.encode(b"shallow " + SHA),
-        pktline.encode(b"unshallow " + SHA),
+        pktline.encode(b"unshallow " + OTHER),
+        pktline.DELIMITER,
+        pktline.encode(b"wanted-refs\n"),
+        pktline.encode(OTHER + b" refs/heads/shallow"),
         pktline.DELIMITER,
         pktline.encode(b"packfile\n"),
         pktline.encode(b"\2counting objects"),
@@ -31,7 +34,7 @@ def test_the_pack_is_the_same_however_the_answer_is_cut(cuts: list[int]) -> None
         answer.feed(ANSWER[start:end]) for start, end in zip(edges, edges[1:], strict=False)
     )
     assert pack == b"PACKrest" and answer.complete
-    assert answer.shallow == answer.unshallow == [SHA.decode()]
+    assert (answer.shallow, answer.unshallow) == ([SHA.decode()], [OTHER.decode()])
 
 
 def test_an_answer_that_is_cut_off_is_not_complete() -> None:
@@ -62,6 +65,9 @@ def test_an_error_of_the_server_is_raised(data: bytes) -> None:
         pktline.encode(b"PACK"),
         pktline.encode(b"packfile\n") + pktline.encode(b"\7data"),
         ANSWER + b"0000",
+        ANSWER + pktline.encode(b"\1more"),
+        pktline.encode(b"shallow " + SHA),
+        pktline.encode(b"packfile\n") + pktline.DELIMITER + pktline.encode(b"\1PACK"),
     ],
 )
 def test_anything_else_is_malformed(data: bytes) -> None:

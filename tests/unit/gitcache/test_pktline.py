@@ -33,6 +33,42 @@ def test_a_cut_answer_is_never_taken_for_a_shorter_list(cut: int) -> None:
         pktline.parse_refs(whole[: -min(cut, len(whole))])
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        pktline.encode(b"version 2\n")[:-1],
+        b"0003",
+        b"00",
+        b"zzzz",
+        pktline.encode(b"x") + b"0005",
+    ],
+)
+def test_packets_that_are_cut_off_or_have_no_length_are_malformed(data: bytes) -> None:
+    with pytest.raises(pktline.Malformed):
+        list(pktline.decode(data))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"", f"{SHA} refs/heads/late\n".encode()],
+        [SHA.encode()],
+        [f"{SHA[:39]} refs/heads/main\n".encode()],
+        [f"{SHA} refs/tags/v1 peeled:{SHA[:10]}\n".encode()],
+        [b"unborn HEAD symref-target:refs/heads/main\n"],
+    ],
+)
+def test_lines_that_are_no_refs_are_malformed(lines: list[bytes]) -> None:
+    packets = [pktline.encode(line) if line else pktline.FLUSH for line in lines]
+    with pytest.raises(pktline.Malformed):
+        pktline.parse_refs(b"".join(packets) + pktline.FLUSH)
+
+
+def test_other_attributes_of_a_ref_are_passed_over() -> None:
+    line = f"{SHA} HEAD symref-target:refs/heads/main\n".encode()
+    assert pktline.parse_refs(pktline.encode(line) + pktline.FLUSH) == {"HEAD": SHA}
+
+
 def test_annotated_tags_are_peeled() -> None:
     line = f"{SHA} refs/tags/v1 peeled:{PEELED}\n".encode()
     assert pktline.parse_refs(pktline.encode(line) + pktline.FLUSH) == {"refs/tags/v1": PEELED}

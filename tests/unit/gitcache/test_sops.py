@@ -113,6 +113,22 @@ def test_files_of_ini_come_out_as_they_went_in() -> None:
     assert sops.decrypt(data, "app.ini", [IDENTITY]).decode() == clear
 
 
+@pytest.mark.parametrize("quote", ['"', "'", "`", '"""'])
+def test_values_of_ini_may_be_quoted_and_sections_empty(quote: str) -> None:
+    document = written({"db": {"password": CANARY, "mode_unencrypted": "a b"}, "none": {}})
+    lines = ["[db]", *(f"{key} = {quote}{value}{quote}" for key, value in document["db"].items())]
+    lines += ["[none]", "[sops]"]
+    lines += [f"{key} = {value}" for key, value in folded(document["sops"]).items()]
+    clear = f"[db]\npassword = {CANARY}\nmode_unencrypted = a b\n[none]\n"
+    assert sops.decrypt("\n".join(lines).encode(), "app.ini", [IDENTITY]).decode() == clear
+
+
+def test_only_values_of_one_text_are_a_binary_file() -> None:
+    for tree in ({"data": "a", "more": "b"}, {"data": 1}, {"text": "a"}):
+        with pytest.raises(Invalid, match="only YAML, JSON, dotenv, INI and binary files"):
+            sops.decrypt(json.dumps(written(tree)).encode(), "x.bin", [IDENTITY])
+
+
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
