@@ -468,3 +468,24 @@ async def test_a_service_of_the_cluster_without_a_bundle_is_no_deployment(
     assert row.desired.commit_sha is None
     assert await agent.world.ledger() == []
     assert await agent.reports(replace(MIRROR, service_id="not-local")) == set()
+
+
+@pytest.mark.parametrize("place", [{"namespace": "No Label"}, {"name": "../x"}, {"namespace": ""}])
+async def test_a_service_of_the_cluster_without_a_valid_place_is_not_shown(
+    agent: Agent, place: dict[str, str]
+) -> None:
+    """An agent of another version, or an evil one, puts no odd text into lists and paths."""
+    await agent.reports(replace(MIRROR, **place))
+    assert [row for row in await agent.world.rows(ServiceStore) if row.mirrored] == []
+    assert await agent.world.ledger() == []
+
+
+async def test_an_end_that_the_agent_knows_is_the_end_of_a_job(agent: Agent) -> None:
+    """A cancelled job has no exit code, whatever its containers ended with."""
+    for id, phase, code in (("a", JobPhase.FAILED, 3), ("b", JobPhase.CANCELLED, None)):
+        job = ClusterJob(id, EU.id, id, "shop", {}, 60, False, "ada", START)
+        async with agent.world.store.write() as tx:
+            await tx[ClusterJobStore].add(job)
+        await agent.reports(JobStatus(id, phase, exit_code=3, finished_at=START))
+        (row,) = await agent.world.rows(ClusterJobStore, id=id)
+        assert (row.finished_at, row.exit_code) == (START, code)
