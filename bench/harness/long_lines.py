@@ -18,16 +18,20 @@ STREAMS = (1, 4)
 ROUNDS = 2
 SECONDS = 2.0
 BODY = 16 << 20
+# A large object of the API server.
+OBJECT = 1 << 20
 OURS = "Towline"
 
 Runs = dict[tuple[str, str, int], list[ClientResult]]
 
 
 async def measure(harness: TunnelHarness, report: BenchReport) -> None:
-    """Lines of 500 Mbit/s with several round trips: megabytes per second."""
+    """Lines of 500 Mbit/s with several round trips: megabytes per second. `object`: an upload of
+    the size of a large object.
+    """
     for round_trip in ROUND_TRIPS_MS:
         runs = _runs(harness, round_trip)
-        for what in ("download", "upload"):
+        for what in ("download", "upload", "object"):
             for count in STREAMS:
                 add_throughput(
                     report,
@@ -64,6 +68,6 @@ def _runs(harness: TunnelHarness, round_trip: int) -> Runs:
 def _run(system: TlsTarget, runs: Runs) -> None:
     for count in STREAMS:
         download = system.measure(f"/bytes?n={BODY}", count, SECONDS)
-        upload = system.measure("/sink", count, SECONDS, BODY)
         runs[system.name, "download", count].append(download)
-        runs[system.name, "upload", count].append(upload)
+        for what, size in (("upload", BODY), ("object", OBJECT)):
+            runs[system.name, what, count].append(system.measure("/sink", count, SECONDS, size))
