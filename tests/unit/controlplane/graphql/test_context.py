@@ -56,7 +56,7 @@ async def test_the_caller_of_a_token_is_its_owner(context: Context, identity: Id
     assert TOKEN not in repr(context)
 
 
-@pytest.mark.parametrize("token", [TOKEN, TICKET])
+@pytest.mark.parametrize("token", [TOKEN, TICKET], ids=["token", "ticket"])
 async def test_a_rejected_caller_gets_the_reason_and_no_permission(
     context: Context, identity: Identity, token: str
 ) -> None:
@@ -70,7 +70,9 @@ async def test_a_rejected_caller_gets_the_reason_and_no_permission(
 
 
 @pytest.mark.parametrize(
-    ("token", "asked"), [(TOKEN, (TOKEN, "192.0.2.1")), (TICKET, (EDITOR.id, "parent"))]
+    ("token", "asked"),
+    [(TOKEN, (TOKEN, "192.0.2.1")), (TICKET, (EDITOR.id, "parent"))],
+    ids=["token", "ticket"],
 )
 async def test_each_event_has_the_permissions_of_now(
     context: Context, identity: Identity, token: str, asked: tuple[str, ...]
