@@ -249,7 +249,7 @@ class SqlDeployments(SqlReading[Deployment]):
             .order_by(_T.cluster_id, _T.service_id)
             .limit(limit)
         )
-        return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows.all()]
+        return [Deployment(**dict(zip(MAP_COLUMNS, row, strict=True))) for row in rows]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return await self._texts_by_id(services.c.name, ids)
