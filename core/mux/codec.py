@@ -210,8 +210,14 @@ def unpack_reset(payload: Buffer) -> tuple[int, str]:
 
 
 def _encode_text(text: str) -> bytes:
-    return text.encode()[:MAX_TEXT]
+    return _cut_text(text).encode()
 
 
 def _decode_text(payload: Buffer) -> str:
-    return bytes(payload[:MAX_TEXT]).decode(errors="replace")
+    # What replaces an invalid byte has several.
+    return _cut_text(bytes(payload[:MAX_TEXT]).decode(errors="replace"))
+
+
+def _cut_text(text: str) -> str:
+    """Truncates text to its limit in bytes, never within a character."""
+    return text.encode()[:MAX_TEXT].decode(errors="ignore")

@@ -97,4 +97,12 @@ def test_other_payloads_round_trip() -> None:
     assert Drain.unpack(Drain(7, 1000, "soon").pack()) == Drain(7, 1000, "soon")
     code, text = codec.unpack_reset(codec.pack_reset(502, "é" * 2000))
     assert code == 502
-    assert len(text.encode()) <= codec.MAX_TEXT + 2
+    assert text == "é" * (codec.MAX_TEXT // 2)
+
+
+@pytest.mark.parametrize("invalid", [b"\xff", b"a\xe2\x82", b"\xc3\xa9\xc3"])
+def test_text_of_any_bytes_is_bounded_and_reads_the_same_again(invalid: bytes) -> None:
+    """What replaces an invalid byte is longer."""
+    code, text = codec.unpack_reset(b"\x01\xf6" + invalid * codec.MAX_TEXT)
+    assert codec.unpack_reset(codec.pack_reset(code, text)) == (code, text)
+    assert codec.MAX_TEXT - 4 < len(text.encode()) <= codec.MAX_TEXT
