@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from core.spec.reports.commands import CommandAnswer, CommandOutcome
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.jobs.logs import TAIL_BYTES
 from syncagent.jobs.runner import JobRunner
-from syncagent.jobs.template import job_object
+from syncagent.jobs.template import JobProgress, job_object, progress
 from syncagent.state.database import Database
 from syncagent.state.jobs import SqliteJobStore
 from tests.fakes.clock import FakeClock, settle
@@ -366,6 +367,82 @@ def test_a_pod_is_named_and_limited_too() -> None:
     made = job_object(JobSpec(ID, "ops", pod, 60))
     assert made["metadata"]["name"] == NAME and "generateName" not in made["metadata"]
     assert made["spec"] == {"activeDeadlineSeconds": 60, "restartPolicy": "Never"}
+
+
+@pytest.mark.parametrize("value", ["x" + placeholder("password"), placeholder("other")])
+def test_a_variable_that_is_not_exactly_a_given_secret_is_refused(value: str) -> None:
+    pod = {"containers": [{"name": "main", "env": [{"name": "PASSWORD", "value": value}]}]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": pod}
+    sealed = seal(KEY.public, ID, "password", "1", b"hunter2!")
+    with pytest.raises(Invalid, match="PASSWORD refers to an unknown secret, or has text around"):
+        job_object(JobSpec(ID, "ops", manifest, 60, secrets=(sealed,)))
+
+
+def test_other_variables_of_a_job_stay() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {}}}]
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"env": env}]}}
+    assert job_object(JobSpec(ID, "ops", manifest, 60))["spec"]["containers"] == [{"env": env}]
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "message": "no node has room"}
+PULLING = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}
+KILLED = {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "message"),
+    [
+        ({}, JobPhase.PENDING, ""),
+        ({"phase": "Pending", "conditions": [UNSCHEDULABLE]}, JobPhase.PENDING, "no node has room"),
+        (
+            {
+                "conditions": [
+                    UNSCHEDULABLE | {"status": "True"},
+                    {"type": "Ready", "status": "False"},
+                ]
+            },
+            JobPhase.PENDING,
+            "",
+        ),
+        (
+            {"containerStatuses": [PULLING], "conditions": [UNSCHEDULABLE]},
+            JobPhase.PENDING,
+            "main: ImagePullBackOff: no",
+        ),
+        ({"phase": "Running"}, JobPhase.RUNNING, ""),
+        ({"phase": "Succeeded"}, JobPhase.SUCCEEDED, ""),
+        ({"phase": "Failed"}, JobPhase.FAILED, "the pod failed (exit code 0)"),
+        (
+            {"phase": "Failed", "containerStatuses": [KILLED]},
+            JobPhase.FAILED,
+            "OOMKilled (exit code 137)",
+        ),
+        (
+            {"phase": "Failed", "reason": "Evicted", "containerStatuses": [KILLED]},
+            JobPhase.FAILED,
+            "Evicted (exit code 137)",
+        ),
+    ],
+)
+def test_the_state_of_a_pod_has_its_reason(
+    status: dict[str, Any], phase: JobPhase, message: str
+) -> None:
+    """A waiting container says more than the scheduler."""
+    found = progress({"kind": "Pod", "status": status}, ())
+    assert (found.phase, found.message) == (phase, message)
+
+
+def test_a_job_waits_and_fails_for_the_reason_of_its_pods() -> None:
+    pending = {"kind": "Pod", "status": {"conditions": [UNSCHEDULABLE]}}
+    job = {"kind": "Job", "status": {"active": 1}}
+    assert progress(job, [pending]) == JobProgress(JobPhase.RUNNING, "no node has room")
+    conditions = [{"type": "Failed", "status": "False"}, {"type": "Failed", "status": "True"}]
+    killed = {"status": {"phase": "Failed", "containerStatuses": [KILLED]}}
+    ended = {"kind": "Job", "status": {"conditions": conditions}}
+    assert progress(ended, [killed]) == JobProgress(JobPhase.FAILED, "the job failed", 137)
+    assert progress({"kind": "Job", "status": {"conditions": conditions[:1]}}, ()) == JobProgress(
+        JobPhase.PENDING
+    )
 
 
 def test_longer_secrets_are_masked_before_their_parts() -> None:
