@@ -275,6 +275,23 @@ async def test_a_change_right_after_a_report_waits_only_a_moment(stand: Stand) -
         assert stand.last("s")[0] is phase
 
 
+async def test_a_service_that_changes_all_the_time_is_reported_five_times_a_second(
+    stand: Stand,
+) -> None:
+    """A change every 50 ms for 4 s; the last one is reported, too."""
+    stand.bring([config("a")])
+    await stand.phase(Phase.HEALTHY)
+    await stand.clock.advance(10)
+    key, known = ("", "ConfigMap", "prod", "a"), len(stand.hub.changes)
+    for turn in range(80):
+        live = stand.cluster.objects[key]
+        labels = live["metadata"]["labels"] | {"turn": str(turn)}
+        stand.cluster.put(live | {"metadata": live["metadata"] | {"labels": labels}})
+        await stand.clock.advance(0.05)
+    await stand.until(lambda: stand.hub.changes[-1].present[0].labels.get("turn") == "79")
+    assert 10 <= len(stand.hub.changes) - known <= 21
+
+
 async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:
     """However often it is tried again; at most one write in five minutes."""
     stand.cluster.fail["a"] = RequestRefused("denied by the policy", status=403, reason="Forbidden")
