@@ -232,6 +232,19 @@ def test_credit_wakes_a_blocked_sender() -> None:
     assert owner.may_send
 
 
+@pytest.mark.parametrize("size", [100, SMALL + 100], ids=["small", "bulk"])
+def test_only_the_frame_that_uses_up_the_credit_says_so(size: int) -> None:
+    """The receiver grows the window of a sender that could send more."""
+    end = End(hello=replace(HELLO, window=2 * size))
+    owner = end.open()
+    assert owner.stream
+    end.sent()
+    for expected in (codec.DATA, codec.DATA | codec.STARVED):
+        owner.stream.send(b"x" * size)
+        end.loop.run()
+        assert [kind for _, kind, _ in end.sent()] == [expected]
+
+
 def test_bulk_of_all_streams_together_is_bounded() -> None:
     """Streams with bulk pause while too much waits for the link, and go on later."""
     end = End()
