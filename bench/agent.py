@@ -29,7 +29,7 @@ from core.wire.v1 import agent_pb2 as pb
 from syncagent.domain.ownership import manifest_of
 from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
-from towline.cli.operator.agent import ALLOCATOR
+from towline.cli.operator.agent import FEW_ARENAS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.agent_access import agent_kubeconfig
 from towline.demo.clusters.cluster import LocalCluster
@@ -362,7 +362,7 @@ class AgentBench:
             "TOWLINE_AGENT_HUB_TOKEN": TOKEN,
             "TOWLINE_AGENT_KUBERNETES_KUBECONFIG": str(self.kubeconfig),
             "TOWLINE_AGENT_STATE_DIRECTORY": str(self.state),
-            **ALLOCATOR,
+            **dict([FEW_ARENAS]),
             **(more or {}),
         }
         process = await asyncio.create_subprocess_exec(
