@@ -36,7 +36,7 @@ from gitcache.ports import (
 )
 from gitcache.render.pool import JobLimits, WorkerPool
 from gitcache.render.signing import RenderSigner, SigningKeyFile, SigningSources
-from gitcache.settings import FetchSettings, GitCacheSettings, RenderSettings
+from gitcache.settings import FetchSettings, GitCacheSettings, RenderSettings, StoreSettings
 from gitcache.store.eviction import Eviction, ReportedDigests
 from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.store.objects import open_objects
@@ -87,14 +87,7 @@ def build_git_cache(
     )
     nearest = connections.nearest if connections else local_content_store(settings)
     memo = FileMemo(data / "memos", MessageAuthenticator(_memo_key(settings), "memos"))
-    eviction = Eviction(
-        nearest,
-        memo,
-        live or ReportedDigests(),
-        clock,
-        keep=timedelta(days=settings.store.keep_days),
-        watermark=settings.store.watermark,
-    )
+    eviction = _eviction(settings.store, nearest, memo, live or ReportedDigests(), clock)
 
     async def make_room() -> None:
         await eviction.run()
@@ -200,6 +193,13 @@ def _memo_key(settings: GitCacheSettings) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, secrets.token_bytes(32))
     return path.read_bytes().hex()
+
+
+def _eviction(
+    settings: StoreSettings, content: FileContent, memo: FileMemo, live: LiveDigests, clock: Clock
+) -> Eviction:
+    keep = timedelta(days=settings.keep_days)
+    return Eviction(content, memo, live, clock, keep=keep, watermark=settings.watermark)
 
 
 def _farther_stores(
