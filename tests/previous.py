@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "7780ee41385a1b792a63f830fc2d04e6f44911fa"
+COMMIT = "96fd810a3dcfa5806b50e739c049b4f84692fb96"
 SCHEMA = "0001"
 _ROOT = Path(__file__).parents[1]
 
