@@ -169,7 +169,7 @@ test: setup servers charts ## run all checks and tests; PYTEST="-k gate" passes 
 	@if [ -n "$(PYTEST)" ]; then $(RUN_TESTS) $(PYTEST); else $(MEASURE_TESTS) tests; $(REPORT_COVERAGE); fi
 
 # The built kubectl is used if the machine has none.
-RUN_TESTS = PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.in_memory $(BIN)/pytest -q -n 5 --dist loadgroup -ra
+RUN_TESTS = PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/python -m tests.in_memory $(BIN)/pytest -q -n 6 --dist loadgroup -ra
 MEASURED := tests/unit/controlplane tests/integration/controlplane
 MEASURE_TESTS = rm -f .coverage .coverage.*; mkdir -p artifacts; MEASURED="$(MEASURED)" $(RUN_TESTS)
 REPORT_COVERAGE = $(BIN)/coverage combine -q; \
