@@ -218,10 +218,10 @@ class SqlAudit:
         return places
 
     async def _load(self, statement: CompoundSelect[Any], ids: Collection[str]) -> list[Any]:
-        rows: list[Any] = []
-        for chunk in chunks(ids):
-            rows += await self._connection.execute(statement.params(ids=chunk))
-        return rows
+        found = [
+            await self._connection.execute(statement.params(ids=chunk)) for chunk in chunks(ids)
+        ]
+        return [row for rows in found for row in rows]
 
 
 def location_in_log(entry: AuditEntry, locations: Mapping[str, TargetLocation]) -> TargetLocation:

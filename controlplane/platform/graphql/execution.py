@@ -6,7 +6,7 @@ completes all other selections (a resolver, an error, a wrong type), so response
 the byte and only graphql-core reports errors.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -88,7 +88,7 @@ class FastExecution(StrawberryGraphQLCoreExecutionContext):
         field_details_list: list[FieldDetails],
         info: GraphQLResolveInfo,
         path: Path,
-        result: Any,
+        result: AsyncIterable[object] | Iterable[object],
         position_context: Any,
     ) -> Any:
         """Returns the completed items of a list, or an awaitable of them."""

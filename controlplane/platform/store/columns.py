@@ -16,6 +16,9 @@ from sqlalchemy.types import TypeDecorator
 
 from core.spec.bundle import Attestation
 
+_Decode = Callable[[object], object]
+"""Converts a value as the driver returns it."""
+
 _MAX_CACHED_BYTES = 512
 _MAX_CACHED = 2_048
 
@@ -92,7 +95,7 @@ class _JsonDecorator(TypeDecorator[Any]):
     impl = JSON_TEXT
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        def decode(stored: Any) -> object:
+        def decode(stored: object) -> object:
             if stored is None:
                 return None
             # SQLite returns numbers unparsed, because its JSON columns have numeric affinity.
@@ -136,7 +139,7 @@ class JsonColumn(_JsonDecorator):
         return copy
 
 
-def _decode_once(decode: Callable[[Any], object]) -> Callable[[Any], object]:
+def _decode_once(decode: _Decode) -> _Decode:
     """Returns `decode` with a cache for short texts."""
     decode_cached = lru_cache(_MAX_CACHED)(decode)
 

@@ -64,7 +64,7 @@ def _dumps(value: JsonValue) -> str:
 
 def _prepare_sqlite(engine: AsyncEngine) -> None:
     @event.listens_for(engine.sync_engine, "connect")
-    def on_connect(connection: Any, _record: Any) -> None:
+    def on_connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in (
@@ -87,7 +87,7 @@ def _leave_json_as_text(engine: AsyncEngine) -> None:
     """Removes SQLAlchemy's decoder from new connections: columns decode, and may cache by text."""
 
     @event.listens_for(engine.sync_engine, "connect")
-    def on_connect(connection: Any, _record: Any) -> None:
+    def on_connect(connection: Any, _record: object) -> None:
         connection.run_async(lambda driver: driver.reset_type_codec("jsonb", schema="pg_catalog"))
 
 
