@@ -236,8 +236,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
     fleet = FleetRollout(store, 1, 1, None, at_once=64, gates=drafts)
 
     async def answer(job: Job) -> None:
-        effect = codec.effect_from_json(job.payload["effect"])
-        assert isinstance(effect, RunCheck)
+        effect = codec.from_json(job.payload["effect"], RunCheck)
         await asyncio.sleep(GATE_SECONDS)
         event = CheckAnswered(effect.gate, effect.step, effect.attempt_key, CheckAnswer.PASSED, "")
         await fleet.pipelines.engine.advance(fleet.pipeline, event)

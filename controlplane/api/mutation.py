@@ -204,18 +204,11 @@ class Mutation(
     delete_pipeline = PIPELINES.action(Pipelines.delete)
     """Deletes a pipeline and keeps its services."""
 
-    @strawberry.mutation
-    async def pause_pipeline(
-        self, info: Info, id: strawberry.ID, reason: str | None = None
-    ) -> PipelineType | None:
-        """Pauses a pipeline. No release enters a stage until `resumePipeline`.
+    pause_pipeline = PIPELINES.call(Pipelines.pause)
+    """Pauses a pipeline. No release enters a stage until `resumePipeline`.
 
-        Args:
-            id: ID of the pipeline.
-            reason: Reason shown to users.
-        """
-        pipelines = info.context[Pipelines]
-        return PipelineType.of(await pipelines.pause(info.context.actor, id, reason or ""))
-
+    Args:
+        reason: Reason shown to users.
+    """
     resume_pipeline = PIPELINES.action(Pipelines.resume)
     """Resumes a paused pipeline."""

@@ -54,7 +54,6 @@ class PipelineLoop(BackgroundLoop):
     ) -> None:
         super().__init__("pipelines", context.clock)
         self._engine = engine
-        self._promotions = promotions
         self._context = context
         work: dict[str, JobWork] = {
             RENDER: promotions.render,
@@ -74,7 +73,7 @@ class PipelineLoop(BackgroundLoop):
             "touched", self._advance_changed_services, self.tasks, context.clock
         )
         self._changed_repositories = WorkQueue(
-            "hint", self._check_merges, self.tasks, context.clock
+            "hint", promotions.hint_merges, self.tasks, context.clock
         )
 
     async def start(self) -> None:
@@ -86,11 +85,6 @@ class PipelineLoop(BackgroundLoop):
         self.tasks.forever("wakes", self._follow_bus())
         self._jobs.start()
         self._every(_SWEEP_SECONDS, "sweep", self._sweep)
-
-    async def _check_merges(self, repository_id: str) -> None:
-        """Wakes pipelines that wait for a merge in a changed repository."""
-        for pipeline in self._promotions.pipelines_awaiting_merge(repository_id):
-            await self._promotions.repository_changed(pipeline, repository_id)
 
     async def _sweep(self) -> None:
         """Covers missed events: pipelines with recent changes, and periodically all."""

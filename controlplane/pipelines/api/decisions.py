@@ -54,19 +54,13 @@ class ReleaseDecisionMutation:
         )
         return PipelineType.of(view)
 
-    @strawberry.mutation
-    async def reject_gate(
-        self, info: Info, id: strawberry.ID, comment: str | None = None
-    ) -> PipelineType | None:
-        """Rejects the release that waits at a gate.
+    reject_gate = _DECISIONS.call(ReleaseDecisions.reject, gate_id="id")
+    """Rejects the release that waits at a gate.
 
-        Args:
-            id: ID of the gate.
-            comment: Comment shown to users.
-        """
-        decisions = info.context[ReleaseDecisions]
-        return PipelineType.of(await decisions.reject(info.context.actor, id, comment or ""))
-
+    Args:
+        id: ID of the gate.
+        comment: Comment shown to users.
+    """
     retry_pipeline = _DECISIONS.call(ReleaseDecisions.retry)
     """Retries a rejected or failed release in a stage.
 
@@ -108,7 +102,7 @@ class ReleaseDecisionMutation:
         reason: Reason shown to users. Default: none.
     """
     acknowledge_rollback = _DECISIONS.call(ReleaseDecisions.acknowledge_rollback)
-    """Acknowledges the rollback of a stage, so that new releases may enter it.
+    """Acknowledges the rollback of a stage, which removes its notice.
 
     Args:
         stage: Name of the stage.

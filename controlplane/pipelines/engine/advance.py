@@ -1,21 +1,23 @@
-"""Automatic progress of a pipeline: releases queue, gates are
-evaluated, stages take releases in.
-"""
+"""Automatic progress of a pipeline: releases queue, pass gates and enter stages."""
 
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.pipelines.engine.effects import Promote, RenderStage
+from controlplane.pipelines.engine.effects import RenderStage
 from controlplane.pipelines.engine.gate_evaluation import changes_nothing, evaluate_edge
 from controlplane.pipelines.engine.git_merge import follow_change
 from controlplane.pipelines.engine.health import advance_workflow
-from controlplane.pipelines.engine.rollout_engine import check_verification, continue_rollout
+from controlplane.pipelines.engine.rollout_engine import (
+    check_verification,
+    continue_rollout,
+    give_release,
+)
 from controlplane.pipelines.engine.silence import wake_for_silence
 from controlplane.pipelines.engine.starting import run_triggers
 from controlplane.pipelines.engine.state_draft import StateDraft
 from controlplane.pipelines.model.pipeline import Stage, StageEdge
-from controlplane.pipelines.model.state import Health, ReleaseId, StageState, WaitingRelease
+from controlplane.pipelines.model.state import Health, ReleaseId, WaitingRelease
 
 
 def advance(draft: StateDraft) -> None:
@@ -108,23 +110,18 @@ def _set_wait_reason(draft: StateDraft, edges: Iterable[StageEdge], reason: str)
 def _start_rollout(draft: StateDraft, stage: Stage, release: ReleaseId, attempt: int) -> None:
     state = draft.stage(stage.id)
     revisions = state.rendered[release]
-    if changes_nothing(state, revisions):
-        key = f"promote/{stage.id}/{release}/{attempt}/{state.batches}"
-        draft.emit(Promote(key, stage.id, release, revisions))
-        new_state = replace(state, release=release, revisions=revisions, attempt=attempt)
-        if state.good_release == state.release:
-            new_state = replace(new_state, good_release=release, good=revisions)
-        new_state = replace(new_state, batches=state.batches + 1, change=None)
-    else:
-        new_state = StageState(
-            release=release,
-            revisions=revisions,
-            attempt=attempt,
-            health=Health.PROGRESSING,
-            batches=state.batches,
-            good_release=state.good_release,
-            good=state.good,
-            rendered=state.rendered,
-        )
-    draft.put_stage(stage.id, replace(new_state, entered_at=draft.now))
+    is_unchanged = changes_nothing(state, revisions)
+    entered = state if is_unchanged else replace(state.cleared, health=Health.PROGRESSING)
+    if is_unchanged and state.good_release == state.release:
+        entered = replace(entered, good_release=release, good=revisions)
+    draft.stages[stage.id] = replace(
+        entered,
+        release=release,
+        revisions=revisions,
+        attempt=attempt,
+        entered_at=draft.now,
+        change=None,
+    )
+    if is_unchanged:
+        give_release(draft, stage.id, release, revisions)
     draft.record(stage.id, release, "promoted")

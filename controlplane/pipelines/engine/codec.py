@@ -1,11 +1,10 @@
 """JSON forms of pipelines, states, events and effects, as the store keeps them.
 
-JSON objects (as `dict`) with the fields of the dataclasses. A state carries its format version, so
-that later versions of the program can read older states. Events and effects carry their type.
+A state carries its format version, so that later versions of the program can read older states.
+Events and effects carry their type.
 """
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,12 +19,12 @@ from core.errors import Invalid
 from core.json_object import JsonMapping, JsonObject
 
 STATE_VERSION = 1
+T = TypeVar("T")
 
 _KINDS = {"gate": gate_kinds.BY_KIND, "trigger": trigger_kinds.BY_KIND}
 _STATE = TypeAdapter(PipelineState)
 _PIPELINE = TypeAdapter(Pipeline)
-_EVENTS = {kind.__name__: TypeAdapter(kind) for kind in HANDLERS}
-_EFFECTS = {kind.__name__: TypeAdapter(kind) for kind in get_args(Effect)}
+_TYPED = {kind.__name__: TypeAdapter(kind) for kind in (*HANDLERS, *get_args(Effect))}
 
 
 def state_to_json(state: PipelineState) -> JsonObject:
@@ -51,42 +50,25 @@ def pipeline_to_json(pipeline: Pipeline) -> JsonObject:
 
 
 def pipeline_from_json(data: JsonMapping) -> Pipeline:
-    """Decodes the result of `pipeline_to_json` without validating it again. Raises Invalid for
-    anything else.
-    """
+    """Decodes the result of `pipeline_to_json`, unvalidated. Raises Invalid for anything else."""
     return _validate(_PIPELINE, data)
 
 
-def event_to_json(event: Event) -> JsonObject:
-    """Returns the JSON form of an event."""
-    return _to_typed_json(_EVENTS, event)
-
-
-def event_from_json(data: JsonMapping) -> Event:
-    """Decodes the result of `event_to_json`. Raises Invalid for anything else."""
-    return _from_typed_json(_EVENTS, data)
-
-
-def effect_to_json(effect: Effect) -> JsonObject:
-    """Returns the JSON form of an effect."""
-    return _to_typed_json(_EFFECTS, effect)
-
-
-def effect_from_json(data: JsonMapping) -> Effect:
-    """Decodes the result of `effect_to_json`. Raises Invalid for anything else."""
-    return _from_typed_json(_EFFECTS, data)
-
-
-def _to_typed_json(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> JsonObject:
+def to_json(value: Event | Effect) -> JsonObject:
+    """Returns the JSON form of an event or effect."""
     name = type(value).__name__
-    return {"type": name, **adapters[name].dump_python(value, mode="json")}
+    return {"type": name, **_TYPED[name].dump_python(value, mode="json")}
 
 
-def _from_typed_json(adapters: Mapping[str, TypeAdapter], data: JsonMapping) -> Any:
-    adapter = adapters.get(data.get("type", ""))
-    if adapter is None:
+def from_json(data: JsonMapping, kind: type[T]) -> T:
+    """Decodes the result of `to_json`. Raises Invalid for anything but this kind."""
+    name = data.get("type", "")
+    if name not in _TYPED:
         raise Invalid("neither event nor effect of a pipeline")
-    return _validate(adapter, {key: value for key, value in data.items() if key != "type"})
+    value = _validate(_TYPED[name], data)
+    if not isinstance(value, kind):
+        raise Invalid(f"a pipeline stored {name} in the place of {kind.__name__}")
+    return value
 
 
 def _validate(adapter: TypeAdapter, data: object) -> Any:

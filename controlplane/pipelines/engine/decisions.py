@@ -16,24 +16,20 @@ from controlplane.pipelines.engine.events import (
     Retried,
     RevisionDenied,
     Skipped,
-    Superseded,
 )
-from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
+from controlplane.pipelines.engine.gate_context import gate_context, save_gate_state
 from controlplane.pipelines.engine.gate_evaluation import reject_release
 from controlplane.pipelines.engine.rollout_engine import restart_rollout
 from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model.gate_rules import WORKFLOW, GateRule, needs_approval
-from controlplane.pipelines.model.pipeline import GateId
 from controlplane.pipelines.model.state import (
     Approval,
-    Digests,
     GateState,
     GateStatus,
     Health,
     ReleaseRefusal,
-    StageSilence,
     WaitingRelease,
 )
 
@@ -43,7 +39,11 @@ _CALL_RETENTION = timedelta(minutes=15)
 
 def on_approved(draft: StateDraft, event: Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
-    context = _context_of_digests(draft, event.gate, event.digests)
+    context = gate_context(draft, event.gate)
+    if context.render is None:
+        raise NotApplicable("the release is not rendered yet, so its digests are unknown")
+    if event.digests != context.digests:
+        raise NotApplicable("the release has changed since it was shown; review it again")
     if problem := approval_problem(context.gate.rule, context.state, event):
         raise NotApplicable(problem)
     approval = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
@@ -53,7 +53,7 @@ def on_approved(draft: StateDraft, event: Approved) -> None:
 
 def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
-    context = _context_of_digests(draft, event.gate, event.digests)
+    context = gate_context(draft, event.gate)
     gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
     if gate in draft.pipeline.workflow:
         save_gate_state(draft, context, status=GateStatus.CLOSED, reason=clip(reason))
@@ -118,35 +118,6 @@ def on_approvers_left(draft: StateDraft, event: ApproversLeft) -> None:
         draft.notify(Topic.APPROVAL_VOIDED, id, context.release, f"left {len(valid)}", text)
 
 
-def on_superseded(draft: StateDraft, event: Superseded) -> None:
-    """Removes a release from a stage's queue, or marks that the stage no longer runs it."""
-    text = f"withdrawn by {event.actor}: {event.reason}"
-    queued_edges = [
-        e for e, c in draft.waiting_edges(event.stage, event.release) if c.refusal is None
-    ]
-    for edge in queued_edges:
-        refusal = ReleaseRefusal(clip(event.actor), draft.now, clip(text))
-        draft.change_candidate(edge.id, refusal=refusal)
-    state = draft.stage(event.stage)
-    has_entered = (
-        state.release == event.release and bool(state.revisions) and _is_after_first(draft, event)
-    )
-    if has_entered:
-        draft.change_stage(
-            event.stage,
-            revisions={},
-            silence=StageSilence(),
-            health=Health.FAILED,
-            reason=clip(text),
-            healthy_since=None,
-            verified=False,
-            settled=False,
-        )
-    if not queued_edges and not has_entered:
-        raise NotApplicable(f"there is no release {event.release} to withdraw from the stage")
-    draft.record(event.stage, event.release, text, event.actor)
-
-
 def on_retried(draft: StateDraft, event: Retried) -> None:
     """Evaluates all gates of a refused release again, or promotes a failed release again."""
     stopped_edges = [
@@ -158,7 +129,7 @@ def on_retried(draft: StateDraft, event: Retried) -> None:
         draft.candidates[edge.id] = WaitingRelease(candidate.release, candidate.attempt + 1)
     state = draft.stage(event.stage)
     has_failed = state.release == event.release and state.health == Health.FAILED
-    if has_failed and state.revisions and _is_after_first(draft, event):
+    if has_failed and event.stage != draft.pipeline.first.id:
         return _promote_again(draft, event)
     workflow_failed = state.workflow is not None and state.workflow.status is GateStatus.CLOSED
     if has_failed and workflow_failed:
@@ -171,8 +142,6 @@ def on_retried(draft: StateDraft, event: Retried) -> None:
 def on_aborted(draft: StateDraft, event: Aborted) -> None:
     """Stops the rollout; the stage has failed with the release."""
     state = draft.promoting_stage(event.stage, event.release)
-    if not state.revisions:
-        raise NotApplicable(f"the stage is not rolling out {event.release}")
     if event.stage == draft.pipeline.first.id:
         raise NotApplicable("the first stage follows git: there is nothing to abort")
     text = clip(f"aborted by {event.actor}: {event.reason}")
@@ -202,7 +171,7 @@ def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
         raise NotApplicable(f"{event.revision} is already denied")
     draft.deny_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} denied in all stages: {event.reason}", event.actor)
-    for stage, state in draft.stages():
+    for stage, state in draft.stages.items():
         denied_reason = draft.denied_reason(state.revisions.values())
         if state.release is not None and denied_reason:
             draft.notify(Topic.REFUSED, stage, state.release, event.revision, denied_reason)
@@ -251,21 +220,6 @@ def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str 
         names = ", ".join((*approval.people, *approval.groups))
         return f"only these may approve here: {names}"
     return None
-
-
-def _context_of_digests(draft: StateDraft, gate: GateId, digests: Digests | None) -> GateContext:
-    """Returns the context of a gate at which a release with these digests waits; None: any."""
-    context = gate_context(draft, gate)
-    if context.render is None and digests is not None:
-        raise NotApplicable("the release is not rendered yet, so its digests are unknown")
-    if context.render is not None and digests not in (None, context.digests):
-        raise NotApplicable("the release has changed since it was shown; review it again")
-    return context
-
-
-def _is_after_first(draft: StateDraft, event: Superseded | Retried) -> bool:
-    """Returns whether the pipeline promotes to the stage; the first one follows git instead."""
-    return event.stage != draft.pipeline.first.id
 
 
 def _promote_again(draft: StateDraft, event: Retried) -> None:

@@ -59,7 +59,6 @@ HANDLERS: Mapping[type[events.Event], Callable[[StateDraft, Any], None]] = {
     events.Lifted: decisions.on_lifted,
     events.Approved: decisions.on_approved,
     events.ReleaseRejected: decisions.on_release_rejected,
-    events.Superseded: decisions.on_superseded,
     events.Retried: decisions.on_retried,
     events.RevisionDenied: decisions.on_revision_denied,
     events.DenialRemoved: decisions.on_denial_removed,

@@ -67,9 +67,7 @@ class TriggerFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindingWritten(Event):
-    """A finding was written to the source of the first stage; `text`
-    says how, if not by a change.
-    """
+    """A finding was written to the source of the first stage, by a change or as `text` says."""
 
     trigger: str
     finding: TriggerFinding
@@ -167,9 +165,7 @@ class ClustersSilent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Budgeted(Event):
-    """Remaining change budget of the cluster groups for this
-    pipeline; None: no group has a budget.
-    """
+    """Remaining change budget of the cluster groups; None: no group has a budget."""
 
     room: BudgetRoom | None
 
@@ -259,24 +255,11 @@ class Lifted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRejected(Event):
-    """A user rejects; without `digests` the decision applies to any
-    release that waits at the gate.
-    """
+    """A user rejects the release that waits at a gate."""
 
     gate: GateId
     actor: str
     comment: str = ""
-    digests: Digests | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded(_ReleaseInStage):
-    """The release is withdrawn from a stage: from its queue or, after a rollback, from the stage
-    itself.
-    """
-
-    actor: str
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from controlplane.pipelines.engine.effects import FollowChange
 from controlplane.pipelines.engine.events import BaseMoved, Changed, ChangeHinted
 from controlplane.pipelines.engine.health import PASSED_BEFORE
-from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
+from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft
 from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress
 from controlplane.pipelines.model.state import (
@@ -47,7 +47,7 @@ def on_changed(draft: StateDraft, event: Changed) -> None:
 
 def on_change_hinted(draft: StateDraft, event: ChangeHinted) -> None:
     """Checks a waiting pull request now, unless that was done at this very moment."""
-    for stage, state in tuple(draft.stages()):
+    for stage, state in tuple(draft.stages.items()):
         change = _open_request(state)
         if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
             draft.change_stage(stage, change=replace(change, next_at=draft.now))
@@ -60,7 +60,7 @@ def on_base_moved(draft: StateDraft, event: BaseMoved) -> None:
     _check_promoted_by_git(draft, event.stage)
     state = draft.promoting_stage(event.stage, event.release)
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
-    draft.put_stage(event.stage, _last_good_state(draft, event.stage, state))
+    draft.stages[event.stage] = _last_good_state(draft, event.stage, state)
     for edge in draft.pipeline.edges_into[event.stage]:
         if draft.stage(edge.source).release != event.release:
             continue  # A newer release already waits there.
@@ -111,21 +111,19 @@ def _next_check_time(draft: StateDraft, change: GitWriteStatus) -> datetime:
 def _last_good_state(draft: StateDraft, stage: StageId, state: StageState) -> StageState:
     """Returns the stage with its last good release, if any, and without a pending one."""
     rendered = {key: revisions for key, revisions in state.rendered.items() if key != state.release}
-    base = StageState(
-        batches=state.batches,
-        reason=clip("its release returned to its gates"),
-        good_release=state.good_release,
-        good=state.good,
+    base = replace(
+        state.cleared,
+        reason="its release returned to its gates",
         hold=state.hold,
         rendered=rendered,
     )
-    if state.good_release is None:
-        return base
     good = {
         service: r
         for service, r in state.good.items()
         if service in draft.pipeline.stage[stage].services
     }
+    if not good:
+        return base
     return replace(
         base,
         release=state.good_release,

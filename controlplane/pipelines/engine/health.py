@@ -21,10 +21,11 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, *reasons: str)
     """Records the health of a stage. The first HEALTHY verifies it; soaking counts continuous
     health.
     """
-    state, reason = draft.stage(stage), "; ".join(reason for reason in reasons if reason)
+    state, target = draft.stage(stage), draft.pipeline.stage[stage]
+    reason = "; ".join(reason for reason in reasons if reason)
     settled = health is Health.HEALTHY
     settled_reason = clip(reason) if settled else ""
-    if draft.pipeline.stage[stage].workflow is not None:
+    if target.workflow is not None:
         health, reason = _health_with_workflow(state, health, reason)
     healthy = health is Health.HEALTHY
     draft.change_stage(
@@ -38,9 +39,9 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, *reasons: str)
         settled_reason=settled_reason,
     )
     if healthy and not state.verified:
-        _announce_health(draft, stage, Topic.STAGE_VERIFIED, "healthy")
+        draft.announce(Topic.STAGE_VERIFIED, target, str(state.attempt), "healthy")
     if health is Health.FAILED is not state.health:
-        _announce_health(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
+        draft.announce(Topic.STAGE_FAILED, target, str(state.attempt), f"failed: {reason}")
 
 
 def advance_workflow(draft: StateDraft, stage: Stage) -> None:
@@ -85,12 +86,3 @@ def _announce_workflow(
         text = f"the workflow of {stage.name} needs approval"
         content = fingerprint(context.render or {})
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)
-
-
-def _announce_health(draft: StateDraft, stage: StageId, topic: Topic, text: str) -> None:
-    state = draft.stage(stage)
-    if state.release is None:
-        return
-    draft.record(stage, state.release, text)
-    name = draft.pipeline.stage[stage].name
-    draft.notify(topic, stage, state.release, str(state.attempt), f"{name} {text}")

@@ -6,45 +6,53 @@ from datetime import timedelta
 from controlplane.pipelines.engine.effects import Promote, Topic
 from controlplane.pipelines.engine.health import PASSED_BEFORE
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
-from controlplane.pipelines.model.pipeline import Stage
+from controlplane.pipelines.model.pipeline import Stage, StageId
 from controlplane.pipelines.model.rollout import Progress, RolloutState, Strategy, next_batch
-from controlplane.pipelines.model.state import GitChangeState, Health, StageSilence, StageState
+from controlplane.pipelines.model.state import (
+    GitChangeState,
+    Health,
+    ReleaseId,
+    Revisions,
+    StageState,
+)
 
 
 def continue_rollout(draft: StateDraft, stage: Stage) -> None:
     """Gives the release to the next services of the stage."""
     state = draft.stage(stage.id)
-    if state.release is None or not state.promoting or not state.revisions:
+    if state.release is None or not state.promoting:
         return
-    if draft.paused is not None:
-        return _set_rollout_reason(draft, stage, draft.paused)
-    if missing_reason := _missing_canaries(stage, state):
-        return _set_rollout_reason(draft, stage, missing_reason)
+    if reason := draft.paused or _missing_canaries(stage, state):
+        return draft.change_stage(stage.id, rollout_reason=clip(reason))
     batch = next_batch(stage.rollout, rollout_state(draft, stage, state), draft.now)
     if batch.wake is not None:
         draft.wake_at(batch.wake)
     if not batch.services:
         is_request_open = state.change is not None and state.change.state is GitChangeState.OPEN
-        return _set_rollout_reason(
-            draft, stage, str(state.change) if is_request_open else batch.reason
-        )
+        reason = str(state.change) if is_request_open else batch.reason
+        return draft.change_stage(stage.id, rollout_reason=clip(reason))
     revisions = {service: state.revisions[service] for service in batch.services}
-    if denied_reason := draft.denied_reason(revisions.values()):
-        return _set_rollout_reason(draft, stage, denied_reason)
-    key = f"promote/{stage.id}/{state.release}/{state.attempt}/{state.batches}"
-    draft.emit(Promote(key, stage.id, state.release, revisions))
-    given_services = dict.fromkeys(batch.services, Progress.GIVEN)
+    if reason := draft.denied_reason(revisions.values()):
+        return draft.change_stage(stage.id, rollout_reason=clip(reason))
+    give_release(draft, stage.id, state.release, revisions)
     draft.change_stage(
         stage.id,
-        progress={**state.progress, **given_services},
-        batches=state.batches + 1,
+        progress={**state.progress, **dict.fromkeys(revisions, Progress.GIVEN)},
         wave_begun_at=state.wave_begun_at or draft.now,
     )
-    if len(given_services) < len(state.revisions):
-        draft.record(
-            stage.id, state.release, f"given to {len(given_services)} services: {batch.reason}"
-        )
+    if len(revisions) < len(state.revisions):
+        draft.record(stage.id, state.release, f"given to {len(revisions)} services: {batch.reason}")
     continue_rollout(draft, stage)
+
+
+def give_release(
+    draft: StateDraft, stage: StageId, release: ReleaseId, revisions: Revisions
+) -> None:
+    """Gives services of the stage their revisions, as its next batch."""
+    state = draft.stage(stage)
+    key = f"promote/{stage}/{release}/{state.attempt}/{state.batches}"
+    draft.emit(Promote(key, stage, release, revisions))
+    draft.change_stage(stage, batches=state.batches + 1)
 
 
 def rollout_state(draft: StateDraft, stage: Stage, state: StageState) -> RolloutState:
@@ -69,19 +77,16 @@ def restart_rollout(draft: StateDraft, stage: Stage) -> None:
     change = state.change
     healthy = [id for id, progress in state.progress.items() if progress is Progress.HEALTHY]
     partly = stage.rollout.strategy is not Strategy.ALL and len(healthy) < len(state.revisions)
-    draft.change_stage(
-        stage.id,
+    draft.stages[stage.id] = replace(
+        state.cleared,
+        release=state.release,
+        revisions=state.revisions,
         attempt=state.attempt + 1,
+        entered_at=state.entered_at,
         health=Health.PROGRESSING,
-        reason="",
-        verified=False,
-        verified_at=None,
-        silence=StageSilence(),
-        stopped="",
-        wave_begun_at=None,
         progress=dict.fromkeys(healthy, Progress.HEALTHY) if partly else {},
-        settled=False,
-        workflow=None,
+        wave_done_at=state.wave_done_at,
+        hold=state.hold,
         change=change if change and change.state is GitChangeState.LANDED else None,
     )
 
@@ -89,7 +94,7 @@ def restart_rollout(draft: StateDraft, stage: Stage) -> None:
 def check_verification(draft: StateDraft, stage: Stage) -> None:
     """Records verified releases; rolls back releases that failed before verification."""
     state = draft.stage(stage.id)
-    if state.release is None or not state.revisions or state.good_release == state.release:
+    if state.release is None or state.good_release == state.release:
         return
     if state.verified and state.health is Health.HEALTHY:
         seconds = stage.verification.soak_s if stage.verification else 0
@@ -117,42 +122,26 @@ def roll_back(draft: StateDraft, stage: Stage, failure: str) -> None:
     draft.emit(Promote(key, stage.id, state.good_release, good, back=True))
     draft.record(stage.id, state.release, text)
     draft.notify(Topic.ROLLED_BACK, stage.id, state.release, str(state.batches), text)
-    draft.put_stage(
-        stage.id,
-        replace(
-            state,
-            release=state.good_release,
-            revisions=good,
-            attempt=state.attempt + 1,
-            health=Health.PROGRESSING,
-            reason=text,
-            healthy_since=None,
-            verified=False,
-            verified_at=None,
-            progress=dict.fromkeys(good, Progress.GIVEN),
-            silence=StageSilence(),
-            stopped="",
-            wave_begun_at=draft.now,
-            batches=state.batches + 1,
-            hold=text,
-            change=None,
-            settled=False,
-            workflow=PASSED_BEFORE if stage.workflow else None,
-        ),
+    draft.stages[stage.id] = replace(
+        state.cleared,
+        release=state.good_release,
+        revisions=good,
+        attempt=state.attempt + 1,
+        entered_at=draft.now,
+        health=Health.PROGRESSING,
+        reason=text,
+        progress=dict.fromkeys(good, Progress.GIVEN),
+        wave_begun_at=draft.now,
+        batches=state.batches + 1,
+        hold=text,
+        workflow=PASSED_BEFORE if stage.workflow else None,
     )
 
 
 def _missing_canaries(stage: Stage, state: StageState) -> str:
-    """Returns the error if no canary exists. After the first wave, missing canaries no longer
-    matter.
-    """
+    """Returns the error if no canary exists; after the first wave it no longer matters."""
     if stage.rollout.strategy is not Strategy.CANARY or not stage.waves:
         return ""
     if stage.waves[0] or state.wave_done_at is not None:
         return ""
     return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"
-
-
-def _set_rollout_reason(draft: StateDraft, stage: Stage, reason: str) -> None:
-    if draft.stage(stage.id).rollout_reason != clip(reason):
-        draft.change_stage(stage.id, rollout_reason=clip(reason))

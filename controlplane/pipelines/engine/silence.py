@@ -85,23 +85,14 @@ def _announce_changes(
     draft: StateDraft, stage: Stage, silence: StageSilence, *, late: bool
 ) -> None:
     """Records clusters that are left out, that are silent for too long, or that caught up."""
-    before = draft.stage(stage.id).silence
+    before, nonce = draft.stage(stage.id).silence, draft.now.isoformat()
     caught_up = {s: name for s, name in before.left_out.items() if s not in silence.left_out}
     if caught_up:
-        _record_and_notify(
-            draft, stage, Topic.CLUSTERS_BACK, f"no longer left out: {_cluster_names(caught_up)}"
-        )
+        text = f"no longer left out: {_cluster_names(caught_up)}"
+        draft.announce(Topic.CLUSTERS_BACK, stage, nonce, text)
     new = silence.left_out.keys() - before.left_out.keys() or (late and silence.waits_for)
     if new and silence.reason != before.reason:
-        _record_and_notify(draft, stage, Topic.CLUSTERS_SILENT, silence.reason)
-
-
-def _record_and_notify(draft: StateDraft, stage: Stage, topic: Topic, text: str) -> None:
-    release = draft.stage(stage.id).release
-    if release is not None:
-        draft.record(stage.id, release, text)
-        nonce = draft.now.isoformat()
-        draft.notify(topic, stage.id, release, nonce, f"{stage.name} {text}")
+        draft.announce(Topic.CLUSTERS_SILENT, stage, nonce, silence.reason)
 
 
 def _cluster_names(services: Mapping[ServiceId, str]) -> str:

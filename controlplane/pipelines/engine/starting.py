@@ -98,8 +98,8 @@ def begin_release(draft: StateDraft, unreleased: UnreleasedState, text: str, act
     draft.releases[id] = Release(
         id, draft.number, unreleased.revisions, clip(unreleased.author), draft.now
     )
-    entered = StageState(release=id, revisions=unreleased.revisions, entered_at=draft.now)
-    draft.put_stage(stage, entered)
+    revisions = unreleased.revisions
+    draft.stages[stage] = StageState(release=id, revisions=revisions, entered_at=draft.now)
     draft.unreleased = None
     draft.record(stage, id, text, actor)
 

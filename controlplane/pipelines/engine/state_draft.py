@@ -1,12 +1,12 @@
 """A state during one step of the engine, with the effects of the step so far."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from controlplane.pipelines.engine.effects import Effect, EventIgnored, Notify, Topic, WakeAt
-from controlplane.pipelines.model.pipeline import EdgeId, Pipeline, StageEdge, StageId
+from controlplane.pipelines.model.pipeline import EdgeId, Pipeline, Stage, StageEdge, StageId
 from controlplane.pipelines.model.state import (
     HISTORY_LENGTH,
     KNOWN_BAD_LENGTH,
@@ -47,23 +47,19 @@ class StateDraft:
         self.triggers = {k: v for k, v in state.triggers.items() if k in trigger_ids}
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
-        self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
+        self.stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
         self._history = list(state.history)
         self._effects: dict[str, Effect] = {}
         self._wakes: list[datetime] = []
 
     def stage(self, stage: StageId) -> StageState:
         """Returns the state of a stage."""
-        return self._stages.get(stage) or StageState()
-
-    def stages(self) -> Iterator[tuple[StageId, StageState]]:
-        """Returns the stages that hold a release."""
-        yield from self._stages.items()
+        return self.stages.get(stage) or StageState()
 
     def occupied_stage(self, stage: StageId, release: ReleaseId) -> StageState:
         """Returns the state of a stage that holds this release, or raises NotApplicable."""
         state = self.stage(stage)
-        if state.release != release or not state.revisions:
+        if state.release != release:
             raise NotApplicable(f"the stage does not hold release {release}")
         return state
 
@@ -74,11 +70,8 @@ class StateDraft:
             raise NotApplicable(f"the stage is not rolling out {release}")
         return state
 
-    def put_stage(self, stage: StageId, value: StageState) -> None:
-        self._stages[stage] = value
-
     def change_stage(self, stage: StageId, **changes: object) -> None:
-        self._stages[stage] = replace(self.stage(stage), **changes)
+        self.stages[stage] = replace(self.stage(stage), **changes)
 
     def change_candidate(self, edge: EdgeId, **changes: object) -> None:
         self.candidates[edge] = replace(self.candidates[edge], **changes)
@@ -94,12 +87,9 @@ class StateDraft:
         ]
 
     def render_of(self, stage: StageId, release: ReleaseId) -> Revisions | None:
-        """Returns the revisions that the stage's services would run with a waiting release, once
-        known.
-        """
+        """Returns the revisions that services would run with a waiting release, once known."""
         revisions = self.stage(stage).rendered.get(release)
-        complete = revisions is not None and self.covers(stage, revisions)
-        return revisions if complete else None
+        return revisions if revisions is not None and self.covers(stage, revisions) else None
 
     def covers(self, stage: StageId, revisions: Revisions) -> bool:
         """Returns whether there is a revision for exactly the services of the stage."""
@@ -107,8 +97,6 @@ class StateDraft:
 
     def denied_reason(self, revisions: Iterable[RevisionRef]) -> str | None:
         """Returns the reason if one of the revisions is denied."""
-        if not self.known_bad:
-            return None
         for revision in revisions:
             for name in (revision.commit, revision.digest):
                 if name in self.known_bad:
@@ -126,8 +114,7 @@ class StateDraft:
             self.record("", None, f"{oldest} {dropped}")
 
     def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
-        entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
-        self._history.append(entry)
+        self._history.append(HistoryEntry(self.now, place, release, clip(text), clip(actor)))
 
     def emit(self, effect: Effect) -> None:
         self._effects.setdefault(effect.key, effect)
@@ -135,6 +122,12 @@ class StateDraft:
     def notify(self, topic: Topic, place: str, release: ReleaseId, nonce: str, text: str) -> None:
         key = f"notify/{topic}/{place}/{release}/{nonce}"
         self.emit(Notify(key, topic, place, release, clip(text)))
+
+    def announce(self, topic: Topic, stage: Stage, nonce: str, text: str) -> None:
+        """Records a change of a stage with a release, and notifies users of it."""
+        if (release := self.stage(stage.id).release) is not None:
+            self.record(stage.id, release, text)
+            self.notify(topic, stage.id, release, nonce, f"{stage.name} {text}")
 
     def emit_ignored(self, text: str) -> None:
         key = f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -148,13 +141,18 @@ class StateDraft:
         if self._wakes:
             at = min(self._wakes)
             self.emit(WakeAt(f"wake/{at.isoformat()}", at))
-        for stage, stage_state in tuple(self._stages.items()):
-            self._drop_old_renders(stage, stage_state)
-        in_use = self._releases_in_use()
+        for id, stage in self.stages.items():
+            renders = {k: v for k, v in stage.rendered.items() if self.waiting_edges(id, k)}
+            self.stages[id] = replace(stage, rendered=renders)
+        in_use: set[ReleaseId | None] = {
+            candidate.release for candidate in self.candidates.values()
+        }
+        for stage in self.stages.values():
+            in_use |= {id for id in (stage.release, stage.good_release) if id}
         state = PipelineState(
             number=self.number,
             releases={k: v for k, v in self.releases.items() if k in in_use},
-            stages=self._stages,
+            stages=self.stages,
             candidates=self.candidates,
             known_bad=self.known_bad,
             paused=self.paused,
@@ -167,16 +165,6 @@ class StateDraft:
             calls=self.calls,
         )
         return state, tuple(self._effects.values())
-
-    def _drop_old_renders(self, stage: StageId, state: StageState) -> None:
-        waiting_renders = {k: v for k, v in state.rendered.items() if self.waiting_edges(stage, k)}
-        if len(waiting_renders) != len(state.rendered):
-            self.change_stage(stage, rendered=waiting_renders)
-
-    def _releases_in_use(self) -> set[ReleaseId | None]:
-        used = {stage.release for stage in self._stages.values()}
-        used |= {stage.good_release for stage in self._stages.values()}
-        return used | {candidate.release for candidate in self.candidates.values()}
 
 
 def clip(text: str) -> str:

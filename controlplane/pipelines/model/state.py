@@ -102,12 +102,12 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRefusal:
-    """Reason why a release stops before an edge; `gate` is set if one rejected it."""
+    """Reason why a gate stops a release before its edge."""
 
     actor: str
     at: datetime
     reason: str
-    gate: GateId | None = None
+    gate: GateId
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +313,16 @@ class StageState:
     def promoting(self) -> bool:
         """Returns whether a release has entered and has neither become healthy nor failed."""
         return self.release is not None and not self.verified and self.health != Health.FAILED
+
+    @property
+    def cleared(self) -> "StageState":
+        """Returns only the renders, the last good release and the number of batches."""
+        return StageState(
+            batches=self.batches,
+            good_release=self.good_release,
+            good=self.good,
+            rendered=self.rendered,
+        )
 
 
 @dataclass(frozen=True, slots=True)

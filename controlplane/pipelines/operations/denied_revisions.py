@@ -3,6 +3,7 @@
 from controlplane.access.operations.scopes import find_project
 from controlplane.authorization import Actor, Resource, ResourceKind, Verb
 from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.model.state import TEXT_LENGTH
 from controlplane.pipelines.operations.engine_runner import EngineRunner
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import GENERATORS, PIPELINE, Change, OperationContext
@@ -15,7 +16,6 @@ from controlplane.services.operations.generations import publish_render, publish
 from controlplane.services.ports import DeniedRevisionStore
 from core.errors import Conflict, Invalid, NotFound
 
-_MAX_REASON_LENGTH = 1_000
 _MIN_REVISION_LENGTH = 12
 
 
@@ -49,7 +49,7 @@ class RevisionDenials:
         async with self._context.change(actor, "denyRevision", (Verb.APPROVE, row.target)) as tx:
             if project_id is not None:
                 await find_project(tx, project_id)
-            check_text(reason, "reason", _MAX_REASON_LENGTH)
+            check_text(reason, "reason", TEXT_LENGTH)
             check_text(revision, "revision", 128)
             if len(revision) < _MIN_REVISION_LENGTH:
                 raise Invalid("must be a full commit id or digest", field="revision")

@@ -65,7 +65,7 @@ from controlplane.platform.retry import retry_operations
 from controlplane.services.model.service import Service
 from controlplane.services.operations.quarantine import deny_in_project
 from controlplane.services.ports import ServiceStore
-from core.errors import Conflict, TowlineError
+from core.errors import Conflict
 
 log = structlog.get_logger(__name__)
 E = TypeVar("E", bound=fx.Effect)
@@ -155,7 +155,7 @@ class EngineRunner:
         Conflict: the engine ignored the decision, with the reason.
         """
         entry = self._context.audit_entry(
-            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+            actor, action, view.row.name, view.row.id, event=codec.to_json(event)
         )
         ignored = await self.advance(view.row.id, event, audit=entry)
         if ignored:
@@ -267,9 +267,9 @@ class EngineRunner:
                 await tx[AuditLog].append([entry])
         kind = _JOB_KINDS.get(type(effect))
         if kind is None:
-            log.info("pipeline effect", pipeline=id, **codec.effect_to_json(effect))
+            log.info("pipeline effect", pipeline=id, **codec.to_json(effect))
             return
-        payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
+        payload = {"pipeline": id, "effect": codec.to_json(effect)}
         run_at = effect.at if isinstance(effect, fx.WakeAt) else now
         key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
         await tx[JobStore].enqueue(Job(self._context.new_id(), kind, key, run_at, payload))
@@ -292,7 +292,7 @@ async def record_events(
         context.new_id(),
         row.id,
         context.clock.now(),
-        [codec.event_to_json(event) for event in events],
+        [codec.to_json(event) for event in events],
         codec.pipeline_to_json(spec) if spec else None,
         row.state if snapshot else None,
     )
@@ -312,10 +312,7 @@ async def schedule_cleanup(
 
 def pipeline_and_effect(job: Job, kind: type[E]) -> tuple[str, E]:
     """Returns the pipeline of a job, and the effect that the job carries out."""
-    effect = codec.effect_from_json(job.payload["effect"])
-    if not isinstance(effect, kind):
-        raise TowlineError(f"job {job.key} contains {type(effect).__name__}, not {kind.__name__}")
-    return job.payload["pipeline"], effect
+    return job.payload["pipeline"], codec.from_json(job.payload["effect"], kind)
 
 
 def publish_departures(publish: Callable[[str, str], None], removed: Sequence[Service]) -> None:

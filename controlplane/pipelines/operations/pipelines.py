@@ -8,6 +8,7 @@ from controlplane.authorization import Actor, ResourceKind, Verb, require, requi
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import obsolete_branches, preview_branches
+from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import Measurement, PipelineRecord
 from controlplane.pipelines.model.state import PipelineState, Release
@@ -64,11 +65,17 @@ class Pipelines:
             views = [visible_view(await view_of(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
 
-    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
-        """Finds a pipeline by id or name. NotFound: it does not exist."""
+    async def get(
+        self, actor: Actor, id: str | None, name: str | None = None, *, verb: Verb = Verb.READ
+    ) -> PipelineView:
+        """Finds a pipeline on which the actor has a permission, by id or name.
+
+        NotFound, Forbidden.
+        """
         async with self._context.read(actor) as tx:
             row = await find_pipeline(tx, id, name)
             require(actor, Verb.READ, row.target)
+            require(actor, verb, row.target)
             return visible_view(await view_of(tx, row), actor)
 
     async def get_gate(
@@ -160,17 +167,15 @@ class Pipelines:
         self.engine.wake_budget_waiters(id, view.state, PipelineState())
         return visible_view(view, actor)
 
-    async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
+    async def pause(self, actor: Actor, id: str, reason: str | None = None) -> PipelineView:
         """Pauses a pipeline: no release enters a stage until `resume`."""
-        view = await self.get(actor, id)
-        require(actor, Verb.PAUSE, view.row.target)
-        event = ev.Paused(actor.email, reason[:1000])
+        view = await self.get(actor, id, verb=Verb.PAUSE)
+        event = ev.Paused(actor.email, clip(reason or ""))
         return await self.decide(actor, "pausePipeline", view, event)
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
         """Resumes a paused pipeline."""
-        view = await self.get(actor, id)
-        require(actor, Verb.RESUME, view.row.target)
+        view = await self.get(actor, id, verb=Verb.RESUME)
         return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
 
     async def measurements(self, gate_id: str) -> Sequence[Measurement]:

@@ -132,13 +132,10 @@ class Promotions:
             return
         await self._apply_change(pipeline, promotion, change)
 
-    def pipelines_awaiting_merge(self, repository_id: str) -> frozenset[str]:
-        """Like `GitPromotions.pipelines_awaiting_merge`."""
-        return self._git.pipelines_awaiting_merge(repository_id)
-
-    async def repository_changed(self, pipeline: str, repository_id: str) -> None:
-        """Tells a pipeline that waits for a merge that the repository changed."""
-        await self._engine.advance(pipeline, ev.ChangeHinted(repository_id))
+    async def hint_merges(self, repository_id: str) -> None:
+        """Tells the pipelines that wait for a merge in a repository that it changed."""
+        for pipeline in self._git.pipelines_awaiting_merge(repository_id):
+            await self._engine.advance(pipeline, ev.ChangeHinted(repository_id))
 
     async def _apply_change(
         self, pipeline: str, effect: fx.Promote, change: GitWriteStatus

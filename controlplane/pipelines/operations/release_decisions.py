@@ -3,10 +3,11 @@
 from controlplane.access.operations.scopes import groups_of
 from controlplane.authorization import Actor, ActorKind, Verb, require
 from controlplane.pipelines.engine import events as ev
+from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.gates.kinds.approval import approval_of
 from controlplane.pipelines.gates.kinds.external import ExternalRule
 from controlplane.pipelines.model import pipeline
-from controlplane.pipelines.model.state import Digests, Health, ReleaseId
+from controlplane.pipelines.model.state import TEXT_LENGTH, Digests, Health, ReleaseId
 from controlplane.pipelines.operations.gate_secrets import open_sealed
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.pipelines.operations.views import (
@@ -20,8 +21,6 @@ from controlplane.platform.context import OperationContext
 from controlplane.platform.names import check_text
 from controlplane.platform.retry import retry_operations
 from core.errors import Conflict, Forbidden, Invalid, NotFound
-
-_MAX_REASON_LENGTH = 1_000
 
 
 @retry_operations
@@ -62,21 +61,20 @@ class ReleaseDecisions:
             actor.email,
             is_own,
             digests,
-            comment[:_MAX_REASON_LENGTH],
+            clip(comment),
             tuple(group.name for group in groups),
         )
         return await self._pipelines.decide(actor, "approveGate", view, event)
 
-    async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
+    async def reject(self, actor: Actor, gate_id: str, comment: str | None = None) -> PipelineView:
         """Rejects the release that waits at the gate, until a newer release or a retry."""
         view, gate = await self._pipelines.get_gate(actor, gate_id, Verb.APPROVE)
-        event = ev.ReleaseRejected(gate.id, actor.email, comment[:_MAX_REASON_LENGTH])
+        event = ev.ReleaseRejected(gate.id, actor.email, clip(comment or ""))
         return await self._pipelines.decide(actor, "rejectGate", view, event)
 
     async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
         """Retries a rejected or failed release of a stage, given by the stage's name."""
-        view = await self._pipelines.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
+        view = await self._pipelines.get(actor, id, verb=Verb.APPROVE)
         target = stage_named(view, stage)
         release = _release_to_retry(view, target.id)
         if release is None:
@@ -88,7 +86,7 @@ class ReleaseDecisions:
         """Skips a gate for the waiting release; needs the permission to skip."""
         view, gate = await self._pipelines.get_gate(actor, gate_id, Verb.READ)
         require(actor, Verb.SKIP, view.row.target)
-        check_text(reason, "reason", _MAX_REASON_LENGTH)
+        check_text(reason, "reason", TEXT_LENGTH)
         event = ev.Skipped(gate.id, ReleaseId(release), actor.email, reason)
         return await self._pipelines.decide(actor, "skipGate", view, event)
 
@@ -102,7 +100,7 @@ class ReleaseDecisions:
             require(actor, Verb.APPROVE, view.row.target)
             raise Conflict("only the account that the gate names can decide at this gate")
         event = ev.ExternallyAnswered(
-            gate.id, ReleaseId(release), actor.email, passed, reason[:_MAX_REASON_LENGTH]
+            gate.id, ReleaseId(release), actor.email, passed, clip(reason)
         )
         return await self._pipelines.decide(actor, "answerGate", view, event)
 
@@ -133,7 +131,7 @@ class ReleaseDecisions:
             ReleaseId(release[:64]),
             gate.rule.account,
             passed,
-            reason[:_MAX_REASON_LENGTH],
+            clip(reason),
             call_id,
         )
         account = Actor(ActorKind.USER, name=gate.rule.account, email=gate.rule.account)
@@ -141,19 +139,17 @@ class ReleaseDecisions:
 
     async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
         """Aborts a stage's rollout; clusters keep their present revision."""
-        view = await self._pipelines.get(actor, id)
-        require(actor, Verb.PAUSE, view.row.target)
+        view = await self._pipelines.get(actor, id, verb=Verb.PAUSE)
         target = stage_named(view, stage)
         state = view.state.stages.get(target.id)
         if state is None or state.release is None:
             raise Conflict(f"stage {stage!r} has no release")
-        event = ev.Aborted(target.id, state.release, actor.email, reason[:_MAX_REASON_LENGTH])
+        event = ev.Aborted(target.id, state.release, actor.email, clip(reason))
         return await self._pipelines.decide(actor, "abortRollout", view, event)
 
     async def acknowledge_rollback(self, actor: Actor, id: str, stage: str) -> PipelineView:
         """Acknowledges that a stage was rolled back."""
-        view = await self._pipelines.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
+        view = await self._pipelines.get(actor, id, verb=Verb.APPROVE)
         event = ev.Lifted(stage_named(view, stage).id, actor.email)
         return await self._pipelines.decide(actor, "acknowledgeRollback", view, event)
 

@@ -7,10 +7,11 @@ engine judges the result, so finding a version twice changes nothing.
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from controlplane.authorization import Actor, Verb, require
+from controlplane.authorization import Actor, Verb
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.preview_branches import branch_name, finding_values
+from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.model.records import PipelineTrigger
 from controlplane.pipelines.model.state import FoundStatus, TriggerState
 from controlplane.pipelines.model.triggers import Trigger
@@ -62,9 +63,8 @@ class Triggers:
 
     async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:
         """Makes a release of the first stage's present revisions. Conflict: that release exists."""
-        view = await self._pipelines.get(actor, pipeline_id)
-        require(actor, Verb.APPROVE, view.row.target)
-        event = ev.Started(actor.email, reason[:1000])
+        view = await self._pipelines.get(actor, pipeline_id, verb=Verb.APPROVE)
+        event = ev.Started(actor.email, clip(reason))
         return await self._pipelines.decide(actor, "startRelease", view, event)
 
     async def poll_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
@@ -177,7 +177,7 @@ class Triggers:
             seconds = max(interval + 1, retry_after_s) if retry_after_s else interval
             next_at = now + timedelta(seconds=seconds)
             checked = replace(
-                row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
+                row, interval_s=interval, checked_at=now, next_at=next_at, error=clip(error)
             )
             await tx[PipelineTriggerStore].put(checked)
             await schedule_poll(self._context, tx, view.row.id, trigger.id, seconds)

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from controlplane.authorization import Actor
 from controlplane.pipelines.engine import codec
+from controlplane.pipelines.engine.events import Event
 from controlplane.pipelines.engine.replay import RecordedEvents, Replay, replay
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineEvent
@@ -80,7 +81,7 @@ class PipelineReplays:
         changed = _with_gates(spec, self._pipelines.draft_gates(spec, draft))
         recorded = [
             RecordedEvents(
-                record.at, tuple(codec.event_from_json(event) for event in record.events)
+                record.at, tuple(codec.from_json(event, Event) for event in record.events)
             )
             for record in records
             if record.id >= begin.id and record.events

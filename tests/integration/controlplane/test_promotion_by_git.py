@@ -229,10 +229,7 @@ class Stand:
     async def repository_changed(self) -> None:
         """The repository has moved, a minute later."""
         await self.world.clock.advance(60)
-        view = await self.view()
-        await self.world.promotions.repository_changed(
-            view.row.id, self.services["prod"].repository_id or ""
-        )
+        await self.world.promotions.hint_merges(self.services["prod"].repository_id or "")
         await self.settle()
 
     async def given(self) -> Service:

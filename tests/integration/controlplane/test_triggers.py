@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from controlplane.authorization.roles import BuiltInRole as Role
-from controlplane.pipelines.engine.codec import effect_to_json
+from controlplane.pipelines.engine.codec import to_json
 from controlplane.pipelines.engine.effects import WriteFinding
 from controlplane.pipelines.gates.kinds import ExternalRule
 from controlplane.pipelines.http import MAX_BYTES, WebhookRoutes
@@ -293,7 +293,7 @@ async def test_a_server_that_stays_away_is_no_reason_to_wait_for_ever(stand: Sta
         await stand.look()
     view = await stand.view()
     effect = WriteFinding("key", view.spec.triggers[0].id, await stand.finding())
-    payload = {"pipeline": view.row.id, "effect": effect_to_json(effect)}
+    payload = {"pipeline": view.row.id, "effect": to_json(effect)}
     last = Job("j", WRITE, "key", stand.world.clock.now(), payload, attempts=MAX_ATTEMPTS)
     await stand.triggers.write(last)
     state = await stand.state()

@@ -115,13 +115,11 @@ async def test_a_request_is_opened_and_followed_until_its_merge(line: Promotion)
     assert state.change is not None and state.change.state is GitChangeState.OPEN
     assert state.rollout_reason == str(state.change)
     assert (await line.service(IN_PROD)).desired.digest is None
-    assert line.promotions.pipelines_awaiting_merge("fleet") == {(await line.view()).row.id}
     tip = line.writer.merge("fleet", 1)
     await line.memory.clock.advance(1)
-    await line.promotions.repository_changed((await line.view()).row.id, "fleet")
+    await line.promotions.hint_merges("fleet")
     await line.settle()
     assert (await line.service(IN_PROD)).desired.pinned_sha == tip
-    assert line.promotions.pipelines_awaiting_merge("fleet") == frozenset()
     assert "fleet" in line.memory.manifests.hints, "the merge is fetched at once"
 
 
@@ -132,12 +130,11 @@ async def test_a_closed_request_fails_the_stage(line: Promotion) -> None:
     request = line.writer.requests[1]
     line.writer.requests[1] = replace(request, state=MergeRequestState.CLOSED)
     await line.memory.clock.advance(1)
-    await line.promotions.repository_changed((await line.view()).row.id, "fleet")
+    await line.promotions.hint_merges("fleet")
     await line.settle()
     state = await line.state("prod")
     assert state.health is Health.FAILED
     assert state.reason == f"pull request #1 was closed without a merge: {request.url}"
-    assert line.promotions.pipelines_awaiting_merge("fleet") == frozenset()
 
 
 async def test_a_merge_is_seen_in_the_branch_while_the_host_is_away(line: Promotion) -> None:
@@ -146,14 +143,13 @@ async def test_a_merge_is_seen_in_the_branch_while_the_host_is_away(line: Promot
     await line.push("1")
     await approve(line)
     line.writer.error = Unavailable("the host is away")
-    id = (await line.view()).row.id
     await line.memory.clock.advance(1)
-    await line.promotions.repository_changed(id, "fleet")
+    await line.promotions.hint_merges("fleet")
     await line.settle()
     assert (await line.service(IN_PROD)).desired.digest is None
     line.writer.merge("fleet", 1)
     await line.memory.clock.advance(1)
-    await line.promotions.repository_changed(id, "fleet")
+    await line.promotions.hint_merges("fleet")
     await line.settle()
     assert (await line.service(IN_PROD)).desired.digest is not None
 

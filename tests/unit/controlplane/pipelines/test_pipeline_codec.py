@@ -5,15 +5,15 @@ import json
 import pytest
 
 from controlplane.pipelines.engine.codec import (
-    effect_from_json,
-    effect_to_json,
-    event_from_json,
-    event_to_json,
+    from_json,
     pipeline_from_json,
     pipeline_to_json,
     state_from_json,
     state_to_json,
+    to_json,
 )
+from controlplane.pipelines.engine.effects import RunCheck
+from controlplane.pipelines.engine.events import Event
 from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
 from controlplane.pipelines.model.state import PipelineState
 from core.errors import Invalid
@@ -43,10 +43,10 @@ def test_a_state_survives_the_store(line: Line) -> None:
 
 def test_events_and_effects_survive_the_store(line: Line) -> None:
     for event, _ in line.log:
-        assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+        assert from_json(json.loads(json.dumps(to_json(event))), type(event)) == event
     assert len({type(one) for one in line.effects}) == 5
     for effect in line.effects:
-        assert effect_from_json(json.loads(json.dumps(effect_to_json(effect)))) == effect
+        assert from_json(json.loads(json.dumps(to_json(effect))), type(effect)) == effect
 
 
 def test_the_empty_object_is_a_pipeline_never_run() -> None:
@@ -60,6 +60,11 @@ def test_a_state_of_a_newer_program_is_refused() -> None:
 
 def test_unknown_or_incomplete_events_are_refused() -> None:
     with pytest.raises(Invalid, match="neither event nor effect"):
-        event_from_json({"type": "Promote"})
+        from_json({"type": "Demote"}, Event)
     with pytest.raises(Invalid, match="gate"):
-        event_from_json({"type": "ReleaseRejected", "actor": "bob"})
+        from_json({"type": "ReleaseRejected", "actor": "bob"}, Event)
+
+
+def test_an_effect_of_another_kind_is_refused(line: Line) -> None:
+    with pytest.raises(Invalid, match="stored Notify in the place of RunCheck"):
+        from_json(to_json(line.effects[0]), RunCheck)

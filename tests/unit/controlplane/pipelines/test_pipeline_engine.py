@@ -24,7 +24,6 @@ from controlplane.pipelines.engine.events import (
     StageObserved,
     StageRendered,
     StageRenderFailed,
-    Superseded,
     Tick,
 )
 from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
@@ -197,13 +196,6 @@ def test_a_rejection_does_not_stop_a_newer_release(line: Line) -> None:
     assert line.promotions() == [("prod", newer)]
 
 
-def test_a_rejection_of_content_no_longer_waiting_does_not_count(line: Line) -> None:
-    waiting(line)
-    line.send(ReleaseRejected(GateId(GATE), "eve", digests={ServiceId("prod-0"): "old"}))
-    assert line.notes() == ["the release has changed since it was shown; review it again"]
-    assert gate_status(line) == GateStatus.RUNNING
-
-
 def test_a_newer_release_supersedes_the_queued_one(line: Line) -> None:
     older = waiting(line)
     newer = line.observe("c2")
@@ -279,31 +271,8 @@ def test_a_retry_of_a_failed_promotion_respects_a_pause_and_known_bad(line: Line
     assert line.promotions() == [("prod", release)]
 
 
-def test_a_release_withdrawn_from_the_queue_stays_out(line: Line) -> None:
-    release = waiting(line)
-    line.send(Superseded(PROD, release, "eve", "wrong one"))
-    line.approve(GATE)
-    assert line.notes() == ["withdrawn by eve: wrong one"]
-    assert line.promotions() == []
-
-
-def test_a_release_rolled_back_makes_room_and_cannot_go_on() -> None:
-    line = Line(make_pipeline({"dev test": [], "test prod": []}))
-    release = waiting_in_test(line)
-    line.send(Superseded(StageId("test"), release, "eve", "rolled back"))
-    line.health("test")
-    assert line.notes() == [f"the stage does not hold release {release}"]
-    line.render("prod", release)
-    assert line.promotions() == [("test", release)]
-    newer = line.observe("c2")
-    line.render("test", newer)
-    assert line.promotions()[-1] == ("test", newer)
-
-
-def test_the_first_stage_cannot_be_withdrawn_or_retried(line: Line) -> None:
+def test_the_first_stage_cannot_be_retried(line: Line) -> None:
     release = line.observe("c1", Health.FAILED)
-    line.send(Superseded(DEV, release, "eve"))
-    assert line.notes() == [f"there is no release {release} to withdraw from the stage"]
     line.send(Retried(DEV, release, "eve"))
     assert line.notes() == [f"release {release} was neither refused nor failed there"]
 
@@ -480,7 +449,6 @@ def test_a_stage_taken_out_of_the_pipeline_is_forgotten(line: Line) -> None:
         Approved(GateId("none"), "bob", False, {}),
         Approved(GateId(GATE), "bob", False, {}),
         ReleaseRejected(GateId("none"), "bob"),
-        Superseded(StageId("none"), ReleaseId("none"), "bob"),
         Retried(StageId("none"), ReleaseId("none"), "bob"),
         DenialRemoved("none", "bob"),
         Resumed("bob"),

@@ -32,7 +32,7 @@ class Pipelines:
         self.selecting: list[str] = []
         self.since: list[datetime] = []
         self.ticked: list[str] = []
-        self.merged: list[tuple[str, str]] = []
+        self.hinted: list[str] = []
         self.is_away = False
 
     async def advance(self, id: str) -> None:
@@ -59,11 +59,8 @@ class Pipelines:
     async def tick(self, job: Job) -> None:
         self.ticked.append(job.key)
 
-    def pipelines_awaiting_merge(self, repository_id: str) -> list[str]:
-        return ["p"] if repository_id == "fleet" else []
-
-    async def repository_changed(self, id: str, repository_id: str) -> None:
-        self.merged.append((id, repository_id))
+    async def hint_merges(self, repository_id: str) -> None:
+        self.hinted.append(repository_id)
 
     def __getattr__(self, name: str) -> Any:
         """Work of jobs that no test adds."""
@@ -169,10 +166,9 @@ async def test_a_change_of_a_pipeline_runs_its_jobs_at_once(running: Running) ->
 
 
 async def test_a_commit_wakes_pipelines_that_wait_for_a_merge(running: Running) -> None:
-    for id in ("fleet", "other"):
-        running.world.manifests.follow(
-            RepositorySpec(RepositoryId(id), f"https://git.example.org/{id}", frozenset({"main"}))
-        )
-        running.world.manifests.push(id, {})
+    running.world.manifests.follow(
+        RepositorySpec(RepositoryId("fleet"), "https://git.example.org/fleet", frozenset({"main"}))
+    )
+    running.world.manifests.push("fleet", {})
     await settle(50)
-    assert set(running.pipelines.merged) == {("p", "fleet")}
+    assert set(running.pipelines.hinted) == {"fleet"}

@@ -34,7 +34,6 @@ from controlplane.pipelines.engine.events import (
     StageObserved,
     StageRendered,
     StageRenderFailed,
-    Superseded,
     VerificationFailed,
 )
 from controlplane.pipelines.gates.kinds import (
@@ -184,9 +183,9 @@ class Walk(RuleBasedStateMachine):
         digests: Digests = self.line.digests_at(gate) if careful else data.draw(DIGESTS)
         self.take(Approved(gate, actor, actor == "ann", digests))
 
-    @rule(data=st.data(), actor=PEOPLE, kind=st.sampled_from((Superseded, Retried, Retried)))
-    def somebody_intervenes(self, data: st.DataObject, actor: str, kind: type) -> None:
-        self.take(kind(*self.pick_stage(data), actor))
+    @rule(data=st.data(), actor=PEOPLE)
+    def somebody_retries(self, data: st.DataObject, actor: str) -> None:
+        self.take(Retried(*self.pick_stage(data), actor))
 
     @rule(data=st.data())
     def somebody_says_no(self, data: st.DataObject) -> None:
@@ -530,7 +529,7 @@ class Walk(RuleBasedStateMachine):
                 return (about, release) == (stage, held.release)
             case PromotionFailed(about, release) | VerificationFailed(about, release):
                 return (about, release) == (stage, held.release)
-            case Superseded(about, release) | Aborted(about, release) | BaseMoved(about, release):
+            case Aborted(about, release) | BaseMoved(about, release):
                 return (about, release) == (stage, held.release)
         return False
 

@@ -19,7 +19,6 @@ from controlplane.pipelines.engine.events import (
     StageObserved,
     StageRendered,
     StageRenderFailed,
-    Superseded,
     VerificationFailed,
 )
 from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
@@ -386,17 +385,6 @@ def test_a_promotion_that_failed_stays_failed_whatever_the_services_report(line:
     state = line.stage("prod")
     assert (state.health, state.reason) == (Health.FAILED, "the cluster is frozen")
     assert texts(line, Topic.STAGE_FAILED) == ["prod failed: the cluster is frozen"]
-
-
-def test_a_withdrawn_stage_says_so_and_holds_nothing(line: Line) -> None:
-    release = waiting(line)
-    line.approve(GATE)
-    line.health("prod")
-    line.send(Superseded(PROD, release, "eve", "rolled back by hand"))
-    state = line.stage("prod")
-    assert (state.revisions, state.health) == ({}, Health.FAILED)
-    assert state.reason == "withdrawn by eve: rolled back by hand"
-    assert (state.verified, state.settled, state.healthy_since) == (False, False, None)
 
 
 def test_a_failed_render_voids_what_was_approved(line: Line) -> None:
