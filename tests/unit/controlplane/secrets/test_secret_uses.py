@@ -4,37 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.access.model.bindings import Project
 from controlplane.authorization import BUILT_IN, Grant, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.secrets.operations.secrets import SecretChange, Secrets
 from controlplane.services.ports import SecretUseStore
 from core.errors import NotFound
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
-from tests.fakes.clock import START
-from tests.fakes.operations import (
-    MemoryOperations,
-    make_cluster,
-    make_service,
-    operations_over_memory,
-)
-
-SHOP = Project("shop", "shop", START, START)
-EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
-DEV = make_cluster("dev")
-WEB, API = make_service("web", DEV), make_service("api", DEV)
-
-
-@pytest.fixture
-async def world() -> MemoryOperations:
-    world = operations_over_memory()
-    await world.given(DEV, WEB, API)
-    return world
-
-
-@pytest.fixture
-def secrets(world: MemoryOperations) -> Secrets:
-    return Secrets(world.context)
+from tests.fakes.operations import MemoryOperations, make_service
+from tests.unit.controlplane.secrets.conftest import API, DEV, EDITOR_OF_SHOP, SHOP, WEB
 
 
 async def test_consumers_are_shown_to_those_who_see_the_secret_and_the_service(

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.access.model.bindings import Project
 from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, Policy, Scope
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
@@ -32,17 +31,9 @@ from core.sealed_values import seal_value
 from core.spec.status import Phase
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
-from tests.fakes.operations import (
-    MemoryOperations,
-    make_cluster,
-    make_service,
-    operations_over_memory,
-)
+from tests.fakes.operations import MemoryOperations, make_service
+from tests.unit.controlplane.secrets.conftest import DEV, EDITOR_OF_SHOP, SHOP
 
-SHOP = Project("shop", "shop", START, START)
-EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
-DEV = make_cluster("dev")
-WEB, API = make_service("web", DEV), make_service("api", DEV)
 SOURCE = EnvironmentSource("DB")
 FROZEN = ClusterGroup("g", "eu", START, START, cluster_ids=("dev",), frozen=True, reason="sale")
 PLAN = RotationPlan(batch=1, soak_s=0)
@@ -62,16 +53,6 @@ class FakeSources:
         raise self.answer
 
 
-@pytest.fixture
-def world() -> MemoryOperations:
-    return operations_over_memory()
-
-
-@pytest.fixture
-def secrets(world: MemoryOperations) -> Secrets:
-    return Secrets(world.context)
-
-
 async def values(world: MemoryOperations, secret: Secret) -> dict[int, bytes | None]:
     """The values of all versions, by number."""
     return {
@@ -80,9 +61,8 @@ async def values(world: MemoryOperations, secret: Secret) -> dict[int, bytes | N
     }
 
 
-async def use(world: MemoryOperations, secrets: Secrets, *names: str) -> Secret:
+async def use(secrets: Secrets, *names: str) -> Secret:
     """A secret that these services use."""
-    await world.given(DEV, WEB, API)
     secret = await secrets.save(EDITOR, "db", SecretChange(b"one"))
     for name in names:
         await secrets.use(EDITOR, f"dev-{name}", {"db": (secret.id, None)})
@@ -324,7 +304,7 @@ async def test_a_lost_value_is_set_again(
 async def test_services_follow_the_current_version_unless_they_are_pinned(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     await secrets.use(EDITOR, "dev-api", {"db": (secret.id, 1)})
     await secrets.save(EDITOR, "db", SecretChange(b"two"))
     uses = {view.service.name: view.use for view in await secrets.consumers(VIEWER, secret.id)}
@@ -339,7 +319,7 @@ async def test_a_frozen_cluster_keeps_its_versions(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     """It gets the current version after it is unfrozen."""
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     await world.given(FROZEN)
     await secrets.save(EDITOR, "db", SecretChange(b"two"))
     assert [row.version for row in await world.rows(SecretUseStore)] == [1]
@@ -354,7 +334,7 @@ async def test_a_frozen_cluster_keeps_its_versions(
 async def test_the_uses_of_a_service_are_replaced(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     other = await secrets.save(EDITOR, "other", SecretChange(b"x"))
     wanted = {"db": (other.id, None), "second": (secret.id, None)}
     views = await secrets.use(EDITOR, "dev-web", wanted)
@@ -374,7 +354,7 @@ async def test_the_agents_of_users_are_told_of_a_new_value(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     """The generation rises once for each change, and the ledger says why."""
-    secret = await use(world, secrets)
+    secret = await use(secrets)
     async with world.store.write() as tx:
         for id in ("dev-web", "dev-api"):
             await tx[ServiceStore].change(id, digest="d", generation=4)
@@ -406,7 +386,7 @@ async def test_a_service_counts_when_its_agent_has_the_version(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     """Its health before says nothing about the new value."""
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     rotations = Rotations(world.context)
     async with world.store.write() as tx:
         await tx[ServiceStore].change("dev-web", digest="d", generation=4)
@@ -435,7 +415,7 @@ async def test_pinned_uses_and_frozen_clusters_hold_a_rotation(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     """A new use during a rotation gets the new version."""
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     await secrets.use(EDITOR, "dev-web", {"db": (secret.id, 1)})
     await secrets.save(EDITOR, "db", SecretChange(b"two", plan=PLAN))
     await secrets.use(EDITOR, "dev-api", {"db": (secret.id, None)})
@@ -459,7 +439,6 @@ async def test_pinned_uses_and_frozen_clusters_hold_a_rotation(
 async def test_the_audit_log_names_versions_and_fields_and_no_value(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
-    await world.given(DEV, WEB)
     form = ValueGenerator(64, ValueAlphabet.ALPHANUMERIC)
     secret = await secrets.save(EDITOR, "db", SecretChange(generate=form, description="d"))
     await secrets.use(EDITOR, "dev-web", {"db": (secret.id, None)})
@@ -480,7 +459,7 @@ async def test_a_secret_in_many_uses_names_five_services(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     services = [make_service(f"s{number}", DEV) for number in range(6)]
-    secret = await use(world, secrets)
+    secret = await use(secrets)
     await world.given(*services)
     for count, more in ((5, ""), (6, " and 1 more")):
         await secrets.use(EDITOR, f"dev-s{count - 1}", {"db": (secret.id, None)})
@@ -491,7 +470,7 @@ async def test_a_secret_in_many_uses_names_five_services(
 
 
 async def test_an_invalid_use_is_refused(world: MemoryOperations, secrets: Secrets) -> None:
-    secret = await use(world, secrets)
+    secret = await use(secrets)
     empty = await secrets.save(EDITOR, "empty", SecretChange(description="x"))
     for wanted, error in (
         ({"db": ("none", None)}, NotFound),
@@ -512,7 +491,7 @@ async def test_a_use_needs_permission_of_the_secret(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
     """Uses of secrets that the actor does not see are left out."""
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     of_dev = person(BuiltInRole.EDITOR, "di", Scope("cluster:dev"))
     with pytest.raises(NotFound):
         await secrets.use(of_dev, "dev-api", {"db": (secret.id, None)})
@@ -527,7 +506,7 @@ async def test_a_use_needs_permission_of_the_secret(
 
 
 async def test_an_unused_secret_is_deleted(world: MemoryOperations, secrets: Secrets) -> None:
-    secret = await use(world, secrets, "web", "api")
+    secret = await use(secrets, "web", "api")
     with pytest.raises(Conflict, match="secret 'db' is in use by api, web: `towline secrets"):
         await secrets.delete(EDITOR, secret.id)
     for name in ("web", "api"):
@@ -538,7 +517,7 @@ async def test_an_unused_secret_is_deleted(world: MemoryOperations, secrets: Sec
 
 
 async def test_an_old_version_is_revoked(world: MemoryOperations, secrets: Secrets) -> None:
-    secret = await use(world, secrets)
+    secret = await use(secrets)
     await secrets.use(EDITOR, "dev-web", {"db": (secret.id, 1)})
     secret = await secrets.save(EDITOR, "db", SecretChange(b"two"))
     for number, error in ((1, Conflict), (2, Conflict), (3, NotFound)):
@@ -555,7 +534,7 @@ async def test_an_old_version_is_revoked(world: MemoryOperations, secrets: Secre
 
 
 async def test_a_rotation_is_aborted(world: MemoryOperations, secrets: Secrets) -> None:
-    secret = await use(world, secrets, "web")
+    secret = await use(secrets, "web")
     rotations = Rotations(world.context)
     with pytest.raises(Conflict, match="no active rotation"):
         await secrets.decide(EDITOR, secret.id, RotationDecision.ABORT)
@@ -580,7 +559,7 @@ async def test_a_rotation_is_aborted(world: MemoryOperations, secrets: Secrets) 
 async def test_a_rotation_without_consumers_ends_with_the_old_version_revoked(
     world: MemoryOperations, secrets: Secrets
 ) -> None:
-    secret = await use(world, secrets)
+    secret = await use(secrets)
     plan = replace(PLAN, automatic=True)
     await secrets.save(EDITOR, "db", SecretChange(b"two", plan=plan))
     rotations = Rotations(world.context)
