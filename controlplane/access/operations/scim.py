@@ -299,8 +299,13 @@ async def _find_by_address(tx: Transaction, address: str) -> list[User]:
     exact = await tx[UserStore].by_emails({address, address.lower()})
     if exact:
         return sorted(exact, key=lambda user: user.email != address)
-    page = await tx[UserStore].page(PageQuery(MAX_PAGE_ROWS, text=address))
-    return [item for item in page.items if item.email.lower() == address.lower()]
+    query: PageQuery | None = PageQuery(MAX_PAGE_ROWS, text=address)
+    while query is not None:
+        page = await tx[UserStore].page(query)
+        if same := [user for user in page.items if user.email.lower() == address.lower()]:
+            return same
+        query = replace(query, after=page.items[-1].id) if page.more else None
+    return []
 
 
 async def _require_unused_address(tx: Transaction, user: User) -> None:

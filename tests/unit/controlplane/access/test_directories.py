@@ -26,6 +26,7 @@ from controlplane.access.ports import (
 )
 from controlplane.authorization import Actor, ActorKind
 from controlplane.platform.context import ACCESS, REVOKED
+from controlplane.platform.ports import MAX_PAGE_ROWS
 from core.errors import Conflict, Forbidden, Invalid, NotFound, TowlineError
 from tests.fakes.access import (
     USER_MANAGER,
@@ -177,6 +178,17 @@ async def test_an_address_that_contains_another_one_is_another_account(
     assert made.id != longer.id and len(await world.rows(UserStore)) == 2
     with pytest.raises(Conflict):
         await scim.change_user(DIRECTORY, made.id, UserPush(longer.email.upper()))
+
+
+async def test_an_address_is_found_among_many_that_contain_it(
+    world: MemoryOperations, scim: ScimDirectory
+) -> None:
+    others = [make_user(f"{number:05}ada") for number in range(MAX_PAGE_ROWS)]
+    known = replace(ADA, email="Ada@Example.org")
+    await world.given(*others, known)
+    found = await scim.users(DIRECTORY, AttributeFilter("username", "ADA@example.org"))
+    assert found == [known]
+    assert await scim.users(DIRECTORY, AttributeFilter("username", "da@example.org")) == []
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
