@@ -34,6 +34,7 @@ from core.identity import ClusterId, TokenKind, new_token, token_hash, token_kin
 MAX_LIFE = timedelta(days=366)
 MAX_CLUSTERS = 10_000
 MAX_TOKENS = 500
+"""Maximum number of tokens of a project, so that one project takes no tokens from others."""
 RETENTION = timedelta(days=30)
 """Time for which ended tokens stay in lists."""
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
@@ -128,9 +129,10 @@ class BootstrapTokens:
             if ended := [old.id for old in stored if old.expires_at < now - RETENTION]:
                 await store.remove_each(ended)
             # Tokens for one cluster come from cluster sources, which have limits of their own.
-            if sum(old.id not in ended and old.cluster_id is None for old in stored) >= MAX_TOKENS:
+            others = (old for old in stored if old.project_id == project and old.id not in ended)
+            if sum(old.cluster_id is None for old in others) >= MAX_TOKENS:
                 raise LimitExceeded(
-                    f"there are {MAX_TOKENS} bootstrap tokens: use one for several clusters"
+                    f"the project has {MAX_TOKENS} bootstrap tokens: use one for several clusters"
                 )
             await store.add(row)
             tx.audit(row.name, row.id, expires_at=f"{row.expires_at:%FT%TZ}", uses=row.max_uses)

@@ -104,13 +104,14 @@ async def test_the_number_of_tokens_is_bounded_and_old_ones_leave(
     row, _ = await tokens.create(EDITOR, BootstrapTokenChange("first"))
     others = [replace(row, id=f"t{n}", hash=f"h{n}") for n in range(MAX_TOKENS - 1)]
     await world.given(*others)
-    with pytest.raises(LimitExceeded, match="500 bootstrap tokens"):
+    with pytest.raises(LimitExceeded, match="the project has 500 bootstrap tokens"):
         await tokens.create(EDITOR, BootstrapTokenChange("more"))
+    await tokens.create(EDITOR, BootstrapTokenChange("of another project", project_id="shop"))
     async with world.store.write() as tx:
         ended = START - timedelta(days=31)
         await tx[BootstrapTokenStore].put(replace(others[0], expires_at=ended))
     await tokens.create(EDITOR, BootstrapTokenChange("more"))
-    assert len(await tokens.all(EDITOR)) == MAX_TOKENS
+    assert len(await tokens.all(EDITOR)) == MAX_TOKENS + 1
 
 
 async def test_tokens_of_cluster_sources_leave_room_for_those_of_users(
