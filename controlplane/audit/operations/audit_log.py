@@ -64,13 +64,15 @@ class AuditLogOperations:
         async with self._context.store.write() as tx:
             await tx[AuditLog].append(entries)
 
-    def record_refusal(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
+    def record_refusal(
+        self, actor: Actor, action: str, target_id: str, request_id: str, *, target: str = ""
+    ) -> None:
         """Records a refused call; the next `flush` writes it.
 
         The first 60 refusals of a caller in a minute are entries; later ones are one entry with a
         count.
         """
-        entry = self._context.audit_entry(actor, action, "", target_id[:64])
+        entry = self._context.audit_entry(actor, action, target, target_id[:64])
         entry = replace(entry, verdict=AuditVerdict.REFUSED, request_id=request_id[:64])
         row = self._refusals.record(entry, actor.id)
         if row is not None:

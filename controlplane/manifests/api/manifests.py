@@ -47,7 +47,7 @@ class ManifestChange(Output[ManifestEffect]):
     """The effect of an apply on one resource."""
 
 
-@output(DocumentProblem)
+@output(DocumentProblem, hide={"target_id"})
 class ManifestProblem(Output[DocumentProblem]):
     """A reason for which a plan cannot be carried out."""
 
@@ -161,5 +161,9 @@ def _audit_refusals(info: Info, action: str, plan: ManifestPlan) -> None:
     for problem in plan.problems:
         if problem.code == Code.FORBIDDEN.value:
             context[AuditLogOperations].record_refusal(
-                context.caller, action, problem.document, context.request_id
+                context.caller,
+                action,
+                problem.target_id,
+                context.request_id,
+                target=problem.document,
             )

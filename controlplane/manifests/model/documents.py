@@ -67,6 +67,8 @@ class DocumentProblem:
     """Path of the field, such as `spec.helm.chart`."""
     code: str = "INVALID"
     """Code of the error, such as `FORBIDDEN`."""
+    target_id: str = ""
+    """ID of the denied resource; of its cluster or project if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,9 +187,21 @@ class ApplyRun:
         except TransactionConflict:
             raise
         except _REFUSALS as error:
-            self._problems.append(_refusal_problem(declaration, error))
+            problem = _refusal_problem(declaration, error)
+            self._problems.append(replace(problem, target_id=self._place_id(declaration)))
             return False
         return True
+
+    def _place_id(self, declaration: Declaration) -> str:
+        """Returns the ID of a resource; that of its cluster or project if it does not exist."""
+        document, kind = declaration.document, declaration.kind
+        return (
+            self._resources[declaration.reference].id
+            or self._names.find_id(kind.scope, document.cluster)
+            or self._names.find_id("Project", document.project or "")
+            or (kind.has_project and kind.default_project)
+            or ""
+        )
 
     async def _apply_declaration(self, declaration: Declaration) -> None:
         resource = self._resources[declaration.reference]
@@ -459,7 +471,10 @@ class ApplyRun:
             if len(refused) == len(remaining):
                 self._problems += [
                     DocumentProblem(
-                        error.message, document=self._title_of(kind, row), code=error.code.value
+                        error.message,
+                        document=self._title_of(kind, row),
+                        code=error.code.value,
+                        target_id=row.id,
                     )
                     for kind, row, error in refused
                 ]

@@ -69,12 +69,14 @@ class ResourceNames:
 
     def id_of(self, family: str, name: str) -> str:
         """Returns the ID of a resource. Raises NotFound."""
-        if not name:
-            return ""
-        id = self._ids.get((family, name))
-        if id is None:
+        id = self.find_id(family, name)
+        if name and not id:
             raise NotFound(f"{family} {name[:120]!r} does not exist, or you may not read it")
         return id
+
+    def find_id(self, family: str, name: str) -> str:
+        """Returns the ID of a resource; empty if it is not known."""
+        return self._ids.get((family, name), "")
 
     def name_of(self, family: str, id: str) -> str:
         """Returns the name of a resource; its ID if the actor may not read it."""

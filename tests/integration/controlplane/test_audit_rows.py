@@ -10,6 +10,7 @@ from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.audit.ports import AuditLog
 from controlplane.authorization import ANONYMOUS, SYSTEM, Actor
+from controlplane.clusters.ports import ClusterStore
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict
 from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery
@@ -124,6 +125,24 @@ async def test_a_refused_mutation_names_its_object(stage: Stage) -> None:
         expected[name] = [(action, id, caller.email) for action in actions]
         assert {row.verdict for row in stage.store.rows} <= {AuditVerdict.REFUSED}
     assert found == expected
+
+
+async def test_a_refused_apply_names_the_objects_of_its_documents(stage: Stage) -> None:
+    caller, id = stage.callers["viewer here"], stage.ids["cluster"]
+    context = Context(stage.plane.api, caller=caller)
+    async with stage.store.read() as tx:
+        (row,) = await tx[ClusterStore].by_ids([id])
+    head = "apiVersion: towline.io/v1\nkind: Cluster\nmetadata: {name: %s}\n"
+    for mutation, spec in (("applyManifests", "spec: {protect: true}"), ("deleteManifests", "")):
+        text = f"mutation($s: [ManifestSource!]!) {{ {mutation}(sources: $s) {{ applied }} }}"
+        sources = [{"file": "a.yaml", "content": head % row.handle + spec}]
+        stage.store.rows.clear()
+        result = await schema.execute(text, {"s": sources}, context_value=context)
+        assert result.data == {mutation: {"applied": False}}
+        await stage.plane.operations[AuditLogOperations].flush()
+        (entry,) = stage.store.rows
+        assert (entry.action, entry.verdict) == (mutation, AuditVerdict.REFUSED)
+        assert (entry.target, entry.target_id) == (f"Cluster {row.handle}", id)
 
 
 async def test_a_flood_of_refusals_is_bounded(stage: Stage) -> None:

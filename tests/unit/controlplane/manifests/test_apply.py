@@ -8,6 +8,7 @@ import yaml
 
 from controlplane.access.ports import ProjectStore, UserStore
 from controlplane.authorization import (
+    DEFAULT_PROJECT,
     Grant,
     Policy,
     ResourceKind,
@@ -187,6 +188,29 @@ async def test_all_refusals_of_operations_are_listed(world: ManifestWorld) -> No
     text = cluster("eu-1") + document("ClusterGroup", "prod")
     plan = await world.apply(text, actor=VIEWER, dry_run=True)
     assert [problem.code for problem in plan.problems] == ["FORBIDDEN", "FORBIDDEN"]
+
+
+async def test_a_refusal_names_the_resource_or_its_place(world: ManifestWorld) -> None:
+    """For the audit log, which finds the project by this ID."""
+    in_shop = document("Cluster", "eu-1", project="shop")
+    text = document("Project", "shop") + in_shop + cluster("eu-2")
+    await world.apply(text + document("GitRepository", REPOSITORY))
+    ids = {row.handle: row.id for row in await world.memory.rows(ClusterStore)}
+    (shop,) = [row.id for row in await world.memory.rows(ProjectStore) if row.name == "shop"]
+    refused = (
+        cluster("eu-1", protect=True) + service("web") + cluster("eu-3")
+        + in_shop.replace("eu-1", "eu-4") + document("Role", "deployer", {"rules": []})
+    )  # fmt: skip
+    plan = await world.apply(refused, VIEWER)
+    assert {problem.document: problem.target_id for problem in plan.problems} == {
+        "Cluster eu-1": ids["eu-1"],
+        "Service eu-1/web": ids["eu-1"],
+        "Cluster eu-3": DEFAULT_PROJECT,
+        "Cluster eu-4": shop,
+        "Role deployer": "",
+    }
+    deleted = await world.manifests.delete(VIEWER, [world.source(cluster("eu-2"))])
+    assert [problem.target_id for problem in deleted.problems] == [ids["eu-2"]]
 
 
 async def test_a_field_of_another_manager_is_a_conflict_until_forced(world: ManifestWorld) -> None:
