@@ -98,6 +98,8 @@ class RecordingPart:
     """Offset of the next part. None at the end."""
     ongoing: bool
     """True while the session is active and more parts may follow."""
+    cluster_id: ClusterId = ClusterId("")
+    """Cluster of the session. Empty if the recording does not tell it."""
 
 
 ALL_STREAMS = StreamFilter()

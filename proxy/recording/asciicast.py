@@ -73,6 +73,7 @@ def _header(record: RequestRecord, session: TerminalSession) -> bytes:
             "user": user,
             "acting_as": record.acting_as or user,
             "cluster": record.handle,
+            "cluster_id": record.cluster_id or "",
             "container": session.container,
             "input": session.keep_input,
         },

@@ -10,10 +10,12 @@ import re
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import structlog
 
 from core.errors import NotFound, Unavailable
+from core.identity import ClusterId
 from core.open_streams import RecordingPart
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
@@ -73,10 +75,11 @@ class FileRecorder:
             raise NotFound("no recording has this id")
         ongoing = id in self._open
         try:
-            data = await asyncio.to_thread(_read, self._path(id), offset, max_bytes)
+            data, cluster_id = await asyncio.to_thread(_read, self._path(id), offset, max_bytes)
         except OSError:
             raise NotFound("no recording of this request exists, or it was deleted") from None
-        return RecordingPart(data, offset + len(data) if len(data) == max_bytes else None, ongoing)
+        next_offset = offset + len(data) if len(data) == max_bytes else None
+        return RecordingPart(data, next_offset, ongoing, cluster_id)
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.cast"
@@ -128,10 +131,12 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _read(path: Path, offset: int, max_bytes: int) -> bytes:
+def _read(path: Path, offset: int, max_bytes: int) -> tuple[bytes, ClusterId]:
+    """Returns a part of a recording, and the ID of its cluster."""
     with path.open("rb") as file:
+        cluster_id = _header_text(file, "cluster_id")
         file.seek(offset)
-        return file.read(max_bytes)
+        return file.read(max_bytes), ClusterId(cluster_id)
 
 
 def _delete_excess(folder: Path, max_bytes: int, oldest: float, open_ids: set[str]) -> int:
@@ -151,7 +156,8 @@ def _delete_excess(folder: Path, max_bytes: int, oldest: float, open_ids: set[st
             path.unlink(missing_ok=True)
             total, deleted = total - size, deleted + 1
         else:
-            by_user[_recorded_user(path)].append((size, path))
+            with path.open("rb") as file:
+                by_user[_header_text(file, "user")].append((size, path))
     sizes = {user: sum(size for size, _ in files) for user, files in by_user.items()}
     while total > max_bytes and sizes:
         user = max(sizes, key=lambda name: sizes[name])
@@ -163,10 +169,9 @@ def _delete_excess(folder: Path, max_bytes: int, oldest: float, open_ids: set[st
     return deleted
 
 
-def _recorded_user(path: Path) -> str:
-    """The user in the first line of a recording; empty if it has none."""
+def _header_text(file: BinaryIO, name: str) -> str:
+    """Returns a text in the first line of a recording; empty if it has none."""
     try:
-        with path.open("rb") as file:
-            return str(json.loads(file.readline(_MAX_HEADER))["towline"]["user"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(file.readline(_MAX_HEADER))["towline"][name])
+    except (ValueError, KeyError, TypeError):
         return ""

@@ -22,7 +22,7 @@ class OpenStreams(Output[FoundStreams]):
     """Open requests to clusters, longest open first. Limit: 1,000."""
 
 
-@output(RecordingPart)
+@output(RecordingPart, hide={"cluster_id"})
 class SessionRecording(Output[RecordingPart]):
     """A part of a recorded terminal session in the format asciicast v2."""
 

@@ -67,7 +67,7 @@ class OpenRequestOperations:
         part = await self._sessions.recording(request_id, start, PART_BYTES)
         if start == 0 or not self._has_read_recently(actor, request_id):
             async with self._context.change(actor, "readRecording") as tx:
-                tx.audit(request_id, request_id)
+                tx.audit(request_id, part.cluster_id)
         self._remember_reading(actor, request_id)
         return part
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import NotFound, Unavailable
+from core.identity import ClusterId
 from proxy.domain.access import RecordingPolicy
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
@@ -25,7 +26,9 @@ HELLO = b"\x82\x06\x01hello"
 
 def record(number: int = 0) -> RequestRecord:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return RequestRecord(f"{number:032x}", at, "", "", "dev", "GET", upgrade=True)
+    made = RequestRecord(f"{number:032x}", at, "", "", "dev", "GET", upgrade=True)
+    made.cluster_id = ClusterId("c1")
+    return made
 
 
 async def test_a_recording_is_private_and_read_in_parts(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ async def test_a_recording_is_private_and_read_in_parts(tmp_path: Path) -> None:
     tape.close()
     await recorder.stop()
     rest = await recorder.read(record().id, 10, 1 << 20)
-    assert (rest.next, rest.ongoing) == (None, False)
+    assert (rest.next, rest.ongoing, rest.cluster_id) == (None, False, "c1")
     lines = (part.data + rest.data).splitlines()
     assert json.loads(lines[0])["towline"]["cluster"] == "dev"
     assert json.loads(lines[1])[1:] == ["o", "hello"]

@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 
 from controlplane.agents.operations.streams import PART_BYTES, OpenRequestOperations
-from controlplane.authorization import ANONYMOUS, Actor, ResourceKind
+from controlplane.authorization import ANONYMOUS, DEFAULT_PROJECT, Actor, ResourceKind
 from controlplane.authorization.resources import scope_of
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.ports import MAX_PAGE_ROWS
 from core.errors import Forbidden, NotFound, TowlineError, Unauthenticated, Unavailable
+from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from tests.fakes.actors import ADMIN, EDITOR, VIEWER, person
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START
 from tests.fakes.operations import make_cluster, operations_over_memory
 
@@ -43,9 +45,8 @@ class Sessions:
         if not request_id.startswith("r"):
             raise NotFound("no such recording")
         end = offset + max_bytes
-        return RecordingPart(
-            self.recorded[offset:end], end if end < len(self.recorded) else None, False
-        )
+        next_offset = end if end < len(self.recorded) else None
+        return RecordingPart(self.recorded[offset:end], next_offset, False, ClusterId("dev"))
 
 
 async def test_an_administrator_sees_the_requests_of_all_clusters_of_a_project() -> None:
@@ -129,15 +130,19 @@ async def test_a_recording_needs_read_access_to_the_audit_log() -> None:
         await operations.recording(EDITOR, "r1")
 
 
-async def test_a_playback_leaves_one_audit_entry() -> None:
+async def test_a_playback_leaves_one_audit_entry_of_its_cluster() -> None:
     world = operations_over_memory()
+    await world.given(make_cluster("dev"))
     operations = OpenRequestOperations(world.context, Sessions())
     read, offset = b"", 0
     while offset is not None:
         part = await operations.recording(ADMIN, "r1", offset)
         read, offset = read + part.data, part.next
     assert len(read) == 2 * PART_BYTES + 1
-    assert await world.audited() == [(ADMIN.email, "readRecording", "r1")]
+    async with world.store.read() as tx:
+        (entry,) = await audit_rows(tx)
+    assert (entry.action, entry.target) == ("readRecording", "r1")
+    assert (entry.cluster_id, entry.project_id) == ("dev", DEFAULT_PROJECT)
     await operations.recording(ADMIN, "r1")
     assert len(await world.audited()) == 2
 
