@@ -1,7 +1,6 @@
 """The public API of the git cache."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,6 +11,7 @@ from prometheus_client.registry import Collector
 from core.errors import Invalid, NotFound, TowlineError, Unavailable
 from core.identity import RepositoryId
 from core.runtime.clock import Clock
+from core.runtime.lru_cache import LRUCache
 from core.runtime.tasks import Tasks
 from core.spec.bundle import Attestation, digest_of, open_bundle
 from core.spec.source import (
@@ -124,7 +124,7 @@ class GitCache:
             sources.ports, network.replicas, clock, sources.pace, self._specs
         )
         self._bases = BaseCommits(self._specs, self.resolve, self._commit_root, clock)
-        self._requests_by_digest: OrderedDict[str, RenderRequest] = OrderedDict()
+        self._requests_by_digest: LRUCache[str, RenderRequest] = LRUCache(_MAX_CACHED_REQUESTS)
         self.tasks = Tasks("gitcache")
 
     async def start(self) -> None:
@@ -311,9 +311,7 @@ class GitCache:
         rendered = await self._answer_or_forward(
             request.repository_id, request.commit, answer_locally, None if local_only else forward
         )
-        self._requests_by_digest[rendered.digest] = request
-        if len(self._requests_by_digest) > _MAX_CACHED_REQUESTS:
-            self._requests_by_digest.popitem(last=False)
+        self._requests_by_digest.put(rendered.digest, request)
         return rendered
 
     async def store_bundle(self, data: bytes) -> RenderedBundle:

@@ -1,12 +1,12 @@
 """Finds the inputs of a render without rendering: folders, references, charts."""
 
 import re
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from core.errors import Invalid
 from core.json_object import JsonObject
+from core.runtime.lru_cache import LRUCache
 from core.spec.renderers import AUTO
 from core.spec.source import RenderRequest, SourceFolder
 from gitcache.domain import paths
@@ -44,7 +44,7 @@ class RenderPlanner:
         self._groups = RenderGroups(memo)
         self._workers = workers
         self.charts = charts
-        self._linked: OrderedDict[str, References] = OrderedDict()
+        self._linked: LRUCache[str, References] = LRUCache(_MAX_CACHED_LINKS)
 
     async def plan(
         self,
@@ -265,9 +265,8 @@ class RenderPlanner:
         """Finds the links of plain files, cached in memory: a rescan is cheaper than a file."""
         references = self._linked.get(entry.id)
         if references is None:
-            references = self._linked[entry.id] = await self._scan_references(origin, entry, plan)
-            if len(self._linked) > _MAX_CACHED_LINKS:
-                self._linked.popitem(last=False)
+            references = await self._scan_references(origin, entry, plan)
+            self._linked.put(entry.id, references)
         return references
 
     async def _scan_references(

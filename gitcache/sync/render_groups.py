@@ -7,10 +7,10 @@ values, because the render would read the same parameters again. The empty set i
 last: most folders have no templates.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from core.json_object import JsonMapping
+from core.runtime.lru_cache import LRUCache
 from gitcache.domain import parameters as parameter_sets
 from gitcache.domain.inputs import digest_of_json, input_digest
 from gitcache.domain.references import Reads
@@ -27,7 +27,7 @@ class RenderGroups:
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
-        self._cached: OrderedDict[str, Sets] = OrderedDict()
+        self._cached: LRUCache[str, Sets] = LRUCache(_MAX_CACHED_SETS)
 
     async def input_digests(self, static: str, parameters: JsonMapping) -> list[str]:
         """Returns the possible keys of a result for these inputs."""
@@ -62,19 +62,15 @@ class RenderGroups:
         latest = [new, *sets[:-1]]
         merged = latest if len(latest) <= _MAX_READ_SETS else [parameter_sets.union(latest)]
         await self._memo.put(_key(static), {"sets": merged})
-        self._remember_sets(static, [*merged, []])
+        self._cached.put(static, [*merged, []])
 
     async def _read_sets(self, static: str) -> Sets:
-        if static not in self._cached:
+        sets = self._cached.get(static)
+        if sets is None:
             memo = await self._memo.get(_key(static))
-            self._remember_sets(static, [*memo["sets"], []] if memo else [[]])
-        self._cached.move_to_end(static)
-        return self._cached[static]
-
-    def _remember_sets(self, static: str, sets: Sets) -> None:
-        self._cached[static] = sets
-        if len(self._cached) > _MAX_CACHED_SETS:
-            self._cached.popitem(last=False)
+            sets = [*memo["sets"], []] if memo else [[]]
+            self._cached.put(static, sets)
+        return sets
 
 
 def _key(static: str) -> str:

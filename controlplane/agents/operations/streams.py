@@ -1,6 +1,5 @@
 """Open requests to clusters, and recordings of past ones."""
 
-from collections import OrderedDict
 from dataclasses import replace
 
 from controlplane.agents.ports import ProxySessions
@@ -10,6 +9,7 @@ from controlplane.platform.context import OperationContext
 from core.errors import NotFound, Unavailable
 from core.identity import ClusterId
 from core.open_streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from core.runtime.lru_cache import LRUCache
 
 PART_BYTES = 256 << 10
 _SAME_READ_SECONDS = 600.0
@@ -26,7 +26,7 @@ class OpenRequestOperations:
     def __init__(self, context: OperationContext, sessions: ProxySessions | None = None) -> None:
         self._context = context
         self._sessions = sessions
-        self._last_reads: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._last_reads: LRUCache[tuple[str, str], float] = LRUCache(_MAX_REMEMBERED_READS)
 
     async def page(
         self, actor: Actor, cluster: str | None = None, user: str | None = None
@@ -68,19 +68,13 @@ class OpenRequestOperations:
         if start == 0 or not self._has_read_recently(actor, request_id):
             async with self._context.change(actor, "readRecording") as tx:
                 tx.audit(request_id, part.cluster_id)
-        self._remember_reading(actor, request_id)
+        self._last_reads.put((actor.id, request_id), self._context.clock.monotonic())
         return part
 
     def _has_read_recently(self, actor: Actor, request_id: str) -> bool:
         """True if the caller has just read another part of the recording, which was audited."""
         last = self._last_reads.get((actor.id, request_id))
         return last is not None and self._context.clock.monotonic() - last < _SAME_READ_SECONDS
-
-    def _remember_reading(self, actor: Actor, request_id: str) -> None:
-        self._last_reads[actor.id, request_id] = self._context.clock.monotonic()
-        self._last_reads.move_to_end((actor.id, request_id))
-        if len(self._last_reads) > _MAX_REMEMBERED_READS:
-            self._last_reads.popitem(last=False)
 
     async def _find_open(self, actor: Actor, stream_filter: StreamFilter) -> FoundStreams:
         require_member(actor)

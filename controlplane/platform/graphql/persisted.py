@@ -6,11 +6,11 @@ sends a forgotten query again. GET requests accept only a hash, so no query can 
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from core.errors import Invalid
 from core.json_object import JsonMapping
+from core.runtime.lru_cache import LRUCache
 
 MAX_QUERIES = 1_000
 MAX_QUERY_LENGTH = 20_000
@@ -26,20 +26,22 @@ class PersistedQueries:
     """Queries of one process by hash; the least recently used is forgotten first."""
 
     def __init__(self, max_queries: int = MAX_QUERIES) -> None:
-        self._max_queries = max_queries
-        self._queries: OrderedDict[str, str] = OrderedDict()
+        self._queries: LRUCache[str, str] = LRUCache(max_queries)
 
     def resolve(self, query: str | None, extensions: JsonMapping | None) -> str | None:
         """Returns the query of a request.
 
-        UnknownQuery: the hash is unknown. Invalid: the hash is malformed or belongs to another
+        UnknownQueryHash: the hash is unknown. Invalid: the hash is malformed or belongs to another
         query.
         """
         hash = _hash_of(extensions)
         if hash is None:
             return query
         if query is None:
-            return self._find_query(hash)
+            known = self._queries.get(hash)
+            if known is None:
+                raise UnknownQueryHash
+            return known
         if hashlib.sha256(query.encode()).hexdigest() != hash:
             raise Invalid("is not the SHA-256 of the query", field="persistedQuery.sha256Hash")
         return query
@@ -47,19 +49,8 @@ class PersistedQueries:
     def store(self, query: str | None, extensions: JsonMapping | None) -> None:
         """Stores a query of a member with its hash. `resolve` must have checked the hash."""
         hash = _hash_of(extensions)
-        if hash is None or query is None or len(query) > MAX_QUERY_LENGTH:
-            return
-        self._queries[hash] = query
-        self._queries.move_to_end(hash)
-        while len(self._queries) > self._max_queries:
-            self._queries.popitem(last=False)
-
-    def _find_query(self, hash: str) -> str:
-        query = self._queries.get(hash)
-        if query is None:
-            raise UnknownQueryHash
-        self._queries.move_to_end(hash)
-        return query
+        if hash is not None and query is not None and len(query) <= MAX_QUERY_LENGTH:
+            self._queries.put(hash, query)
 
 
 def _hash_of(extensions: JsonMapping | None) -> str | None:
