@@ -4,16 +4,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import islice
 
-from controlplane.pipelines.operations.engine_runner import (
-    CHECK,
-    CLEAN_UP,
-    FOLLOW_REQUEST,
-    PROMOTE,
-    RENDER,
-    TICK,
-    WRITE,
-    EngineRunner,
-)
+from controlplane.pipelines.operations import engine_runner as jobs
 from controlplane.pipelines.operations.gate_checks import CheckRunner
 from controlplane.pipelines.operations.promotions import Promotions
 from controlplane.pipelines.operations.trigger_rows import TRIGGER
@@ -45,7 +36,7 @@ class PipelineLoop(BackgroundLoop):
 
     def __init__(
         self,
-        engine: EngineRunner,
+        engine: jobs.EngineRunner,
         promotions: Promotions,
         checks: CheckRunner,
         triggers: Triggers,
@@ -56,14 +47,14 @@ class PipelineLoop(BackgroundLoop):
         self._engine = engine
         self._context = context
         work: dict[str, JobWork] = {
-            RENDER: promotions.render,
-            PROMOTE: promotions.promote,
-            FOLLOW_REQUEST: promotions.follow_request,
-            WRITE: triggers.write,
+            jobs.RENDER: promotions.render,
+            jobs.PROMOTE: promotions.promote,
+            jobs.FOLLOW_REQUEST: promotions.follow_request,
+            jobs.WRITE: triggers.write,
             TRIGGER: triggers.poll,
-            CHECK: checks.run,
-            TICK: promotions.tick,
-            CLEAN_UP: promotions.clean_up,
+            jobs.CHECK: checks.run,
+            jobs.TICK: promotions.tick,
+            jobs.CLEAN_UP: promotions.clean_up,
         }
         self._swept_at, self._sweeps = context.clock.now(), 0
         self._jobs = JobRunner(context, self.tasks, holder, work, _JOBS_AT_ONCE)
@@ -91,14 +82,13 @@ class PipelineLoop(BackgroundLoop):
         started_at, is_full = self._clock.now(), self._sweeps % _SWEEPS_OF_ALL == 0
         if is_full:
             await self._engine.delete_old_events()
-        for pipeline in await (self._all_pipelines() if is_full else self._recently_changed()):
+            changed = await self._all_pipelines()
+        else:
+            changed = await self._engine.pipelines_changed_since(self._swept_at - _OVERLAP)
+        for pipeline in changed:
             self._advance_queue.add(pipeline)
         self._swept_at = started_at
         self._sweeps += 1
-
-    async def _recently_changed(self) -> list[str]:
-        changed = await self._engine.pipelines_changed_since(self._swept_at - _OVERLAP)
-        return sorted({*changed, *await self._engine.pipelines_with_selectors()})
 
     async def _all_pipelines(self) -> list[str]:
         async with self._context.store.read() as tx:

@@ -101,7 +101,8 @@ def plan_changes(
     creatable = [service for service in create if service.cluster_id not in present.frozen]
     updatable = [pair for pair in update if pair[0].cluster_id not in present.frozen]
     removable = [service for service in surplus if service.cluster_id not in present.frozen]
-    frozen_places = {p for p in (*generated, *owned) if p[0] in present.frozen}
+    changed = {new.place for new in create} | {new.place for _, new in update}
+    changed |= {(service.cluster_id, service.name) for service in surplus}
     is_withheld = bool(evaluation.problems or collisions) or len(removable) > max_removals
     return TargetPlan(
         create=tuple(creatable),
@@ -109,7 +110,7 @@ def plan_changes(
         remove=() if is_withheld else tuple(removable),
         withheld=tuple(removable) if is_withheld else (),
         collisions=tuple(collisions),
-        frozen=tuple(sorted(frozen_places & _changed_places(create, update, surplus))),
+        frozen=tuple(sorted(place for place in changed if place[0] in present.frozen)),
         problems=evaluation.problems,
     )
 
@@ -145,12 +146,3 @@ def _unique_by_place(
         if by_place.setdefault(service.place, service) is not service
     ]
     return by_place, duplicates
-
-
-def _changed_places(
-    create: Collection[GeneratedService],
-    update: Collection[tuple[Service, GeneratedService]],
-    surplus: Collection[Service],
-) -> set[Place]:
-    places = {service.place for service in create} | {service.place for _, service in update}
-    return places | {(service.cluster_id, service.name) for service in surplus}

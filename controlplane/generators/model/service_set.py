@@ -5,6 +5,7 @@ Texts of the template may contain `${cluster.handle}`, `${cluster.tags.NAME}`, `
 `${request.sha}` and `${set.name}`.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,9 +191,7 @@ def generate_services(
         )
     if results.requests is not None:
         dimensions.append([_request_values(request) for request in results.requests])
-    count = 1
-    for dimension in dimensions:
-        count *= len(dimension)
+    count = math.prod(map(len, dimensions))
     if count > MAX_SERVICES:
         return GeneratorEvaluation(problems=(f"{count:,} services, {MAX_SERVICES:,} at most",))
     services, problems = [], []

@@ -15,6 +15,7 @@ from controlplane.generators.model.definitions import (
     LeavePolicy,
     check_budget,
 )
+from controlplane.generators.model.plan import TargetPlan
 from controlplane.generators.operations.generation import AnyGenerator, fleet_of
 from controlplane.generators.operations.reconciler import (
     GeneratorReconciler,
@@ -105,6 +106,21 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             services = await tx[ServiceStore].of_owner(definition.id)
         return [service for service in services if actor.may(Verb.READ, service.target)]
 
+    async def preview(self, actor: Actor, id: str | None, change: C) -> TargetPlan:
+        """Previews the effect of creating a generator, or of updating the one with an id."""
+        async with self._context.read(actor) as tx:
+            if id:
+                before = await self._find(tx, id)
+                require(actor, Verb.WRITE, before.target)
+                proposed = replace_columns(before, self._changed_columns(before, change))
+            else:
+                scope = await _service_scope(tx, actor, change.project_id or None)
+                require(actor, Verb.WRITE, scope)
+                proposed = self._new_definition(change)
+            definition = await self._fill_in(tx, actor, proposed, change)
+            await _check_selector(tx, definition)
+        return await self._reconciler.plan(definition)
+
     async def create(self, actor: Actor, change: C) -> D:
         """Creates a generator and reconciles it at once.
 
@@ -115,7 +131,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             new = self._new_definition(change)
             change = await self._with_repository(tx, change, new.services_project_id)
             definition = await self._fill_in(tx, actor, new, change)
-            await check_selector(tx, definition)
+            await _check_selector(tx, definition)
             await self._check_name(tx, definition.name)
             await tx[self.port].add(definition)
             tx[GlobalOverrideStore].mark_absent("global_id", definition.id)
@@ -132,7 +148,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
             now = self._context.clock.now()
             changed = replace_columns(before, columns | {"updated_at": now})
             definition = await self._fill_in(tx, actor, changed, change)
-            await check_selector(tx, definition)
+            await _check_selector(tx, definition)
             await tx[self.port].put(definition)
             tx.audit(definition.name, id, changed=sorted(columns))
             self._request_reconcile(tx, id)
@@ -175,19 +191,6 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
     async def _fill_in(self, tx: Transaction, actor: Actor, definition: D, change: C) -> D:
         """Fills in the fields that only this kind of generator has."""
 
-    async def _proposed_definition(
-        self, tx: Transaction, actor: Actor, id: str | None, change: C
-    ) -> D:
-        """A generator as a change would make it, for actors who may write it."""
-        if id:
-            before = await self._find(tx, id)
-            require(actor, Verb.WRITE, before.target)
-            definition = replace_columns(before, self._changed_columns(before, change))
-        else:
-            require(actor, Verb.WRITE, await _service_scope(tx, actor, change.project_id or None))
-            definition = self._new_definition(change)
-        return await self._fill_in(tx, actor, definition, change)
-
     def _changed_columns(self, before: D, change: C) -> Columns:
         """The fields to change. Conflict: the generator is being deleted."""
         title = f"{self.noun} {before.name!r}"
@@ -216,7 +219,7 @@ async def _service_scope(tx: Transaction, actor: Actor, project_id: str | None) 
     return Resource.of_project(ResourceKind.SERVICE, project_id)
 
 
-async def check_selector(tx: Transaction, definition: GeneratorDefinition) -> None:
+async def _check_selector(tx: Transaction, definition: GeneratorDefinition) -> None:
     """Invalid: the selector names a cluster group that does not exist."""
     (await fleet_of(tx)).matching(definition.selector, definition.project_id)
 

@@ -9,7 +9,6 @@ from controlplane.clusters.operations.clusters import find_cluster
 from controlplane.clusters.operations.freezes import check_not_frozen
 from controlplane.clusters.ports import ClusterStore
 from controlplane.generators.model.global_service import GlobalOverride, GlobalService
-from controlplane.generators.model.plan import TargetPlan
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
     GeneratorOperations,
@@ -83,12 +82,6 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
     noun = "global service"
     port = GlobalServiceStore
     model = GlobalService
-
-    async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
-        """Previews the effect of creating or updating a global service."""
-        async with self._context.read(actor) as tx:
-            definition = await self._proposed_definition(tx, actor, id, change)
-        return await self._reconciler.plan(definition)
 
     async def override(
         self,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 from controlplane.authorization import Actor, Verb, require, require_member
-from controlplane.generators.model.plan import TargetPlan
 from controlplane.generators.model.service_set import (
     Generator,
     GitFolderGenerator,
@@ -13,7 +12,6 @@ from controlplane.generators.model.service_set import (
 from controlplane.generators.operations.definitions import (
     GeneratorChange,
     GeneratorOperations,
-    check_selector,
     template_from,
 )
 from controlplane.generators.ports import ServiceSetStore
@@ -54,13 +52,6 @@ class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
         if change.template is None:
             raise Invalid("is required", field="template")
         return await super().create(actor, change)
-
-    async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
-        """Previews the effect of creating or updating a service set."""
-        async with self._context.read(actor) as tx:
-            service_set = await self._proposed_definition(tx, actor, id, change)
-            await check_selector(tx, service_set)
-        return await self._reconciler.plan(service_set)
 
     async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: ServiceSet, change: SetChange

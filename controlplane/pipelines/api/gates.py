@@ -120,7 +120,7 @@ def gate_type(gate: pipeline.Gate, state: GateState) -> PipelineGateType:
         state,
         id=gate.id,
         name=gate.name,
-        type=gate.kind,
+        type=rule.kind,
         quorum=approval.quorum if approval else None,
         not_author=approval.not_author if approval else None,
         settings=orjson.dumps(_settings(rule, gate.patience)).decode(),

@@ -60,7 +60,7 @@ def _trigger_type(
         state,
         id=trigger.id,
         name=trigger.name,
-        type=trigger.kind,
+        type=trigger.rule.kind,
         settings=orjson.dumps(settings_of_kind(trigger.rule)).decode(),
         git=write_as_json(trigger.write),
         checked_at=row.checked_at if row else None,

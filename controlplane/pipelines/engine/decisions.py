@@ -2,21 +2,8 @@
 
 from datetime import timedelta
 
+from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.effects import Topic
-from controlplane.pipelines.engine.events import (
-    Aborted,
-    Approved,
-    ApproversLeft,
-    DenialRemoved,
-    ExternallyAnswered,
-    Lifted,
-    Paused,
-    ReleaseRejected,
-    Resumed,
-    Retried,
-    RevisionDenied,
-    Skipped,
-)
 from controlplane.pipelines.engine.gate_context import gate_context, save_gate_state
 from controlplane.pipelines.engine.gate_evaluation import reject_release
 from controlplane.pipelines.engine.rollout_engine import restart_rollout
@@ -37,7 +24,7 @@ _CALL_RETENTION = timedelta(minutes=15)
 """Time for which a recorded signed call could be replayed with a valid signature."""
 
 
-def on_approved(draft: StateDraft, event: Approved) -> None:
+def on_approved(draft: StateDraft, event: ev.Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
     context = gate_context(draft, event.gate)
     if context.render is None:
@@ -51,7 +38,7 @@ def on_approved(draft: StateDraft, event: Approved) -> None:
     draft.record(context.gate.id, context.release, f"approved: {event.comment}", event.actor)
 
 
-def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
+def on_release_rejected(draft: StateDraft, event: ev.ReleaseRejected) -> None:
     """Rejects the release before the edge until it is retried or a newer one arrives."""
     context = gate_context(draft, event.gate)
     gate, reason = context.gate.id, f"rejected by {event.actor}: {event.comment}"
@@ -64,7 +51,7 @@ def on_release_rejected(draft: StateDraft, event: ReleaseRejected) -> None:
     draft.notify(Topic.REFUSED, gate, context.release, str(context.attempt), reason)
 
 
-def on_skipped(draft: StateDraft, event: Skipped) -> None:
+def on_skipped(draft: StateDraft, event: ev.Skipped) -> None:
     """Lets the waiting release pass the gate; the next one is evaluated again."""
     context = gate_context(draft, event.gate)
     if context.release != event.release:
@@ -75,7 +62,7 @@ def on_skipped(draft: StateDraft, event: Skipped) -> None:
     draft.record(context.gate.id, context.release, f"skipped: {event.reason}", event.actor)
 
 
-def on_externally_answered(draft: StateDraft, event: ExternallyAnswered) -> None:
+def on_externally_answered(draft: StateDraft, event: ev.ExternallyAnswered) -> None:
     """Applies a program's answer: approval counts for the current digests, refusal stops the
     release.
     """
@@ -100,7 +87,7 @@ def on_externally_answered(draft: StateDraft, event: ExternallyAnswered) -> None
     draft.record(gate.id, context.release, f"passed: {event.reason}", event.actor)
 
 
-def on_approvers_left(draft: StateDraft, event: ApproversLeft) -> None:
+def on_approvers_left(draft: StateDraft, event: ev.ApproversLeft) -> None:
     """Voids the approvals of users who may no longer approve, for waiting releases."""
     disabled = {clip(actor) for actor in event.actors}
     for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
@@ -118,7 +105,7 @@ def on_approvers_left(draft: StateDraft, event: ApproversLeft) -> None:
         draft.notify(Topic.APPROVAL_VOIDED, id, context.release, f"left {len(valid)}", text)
 
 
-def on_retried(draft: StateDraft, event: Retried) -> None:
+def on_retried(draft: StateDraft, event: ev.Retried) -> None:
     """Evaluates all gates of a refused release again, or promotes a failed release again."""
     stopped_edges = [
         (edge, candidate)
@@ -139,7 +126,7 @@ def on_retried(draft: StateDraft, event: Retried) -> None:
     draft.record(event.stage, event.release, "retry requested", event.actor)
 
 
-def on_aborted(draft: StateDraft, event: Aborted) -> None:
+def on_aborted(draft: StateDraft, event: ev.Aborted) -> None:
     """Stops the rollout; the stage has failed with the release."""
     state = draft.promoting_stage(event.stage, event.release)
     if event.stage == draft.pipeline.first.id:
@@ -157,7 +144,7 @@ def on_aborted(draft: StateDraft, event: Aborted) -> None:
     draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{state.attempt}", text)
 
 
-def on_lifted(draft: StateDraft, event: Lifted) -> None:
+def on_lifted(draft: StateDraft, event: ev.Lifted) -> None:
     """Acknowledges the rollback of a stage."""
     if not draft.stage(event.stage).hold:
         raise NotApplicable("the stage has no rollback notice")
@@ -165,7 +152,7 @@ def on_lifted(draft: StateDraft, event: Lifted) -> None:
     draft.record(event.stage, draft.stage(event.stage).release, "hold lifted", event.actor)
 
 
-def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
+def on_revision_denied(draft: StateDraft, event: ev.RevisionDenied) -> None:
     """Denies a commit or digest in all stages; above the limit the oldest denial is dropped."""
     if event.revision in draft.known_bad:
         raise NotApplicable(f"{event.revision} is already denied")
@@ -177,14 +164,14 @@ def on_revision_denied(draft: StateDraft, event: RevisionDenied) -> None:
             draft.notify(Topic.REFUSED, stage, state.release, event.revision, denied_reason)
 
 
-def on_denial_removed(draft: StateDraft, event: DenialRemoved) -> None:
+def on_denial_removed(draft: StateDraft, event: ev.DenialRemoved) -> None:
     """Removes the denial of a revision."""
     if draft.known_bad.pop(event.revision, None) is None:
         raise NotApplicable(f"{event.revision} is not denied")
     draft.record("", None, f"{event.revision} no longer denied", event.actor)
 
 
-def on_paused(draft: StateDraft, event: Paused) -> None:
+def on_paused(draft: StateDraft, event: ev.Paused) -> None:
     """Pauses the pipeline: releases that have entered a stage settle there, nothing else moves."""
     if draft.paused is not None:
         raise NotApplicable(draft.paused)
@@ -193,7 +180,7 @@ def on_paused(draft: StateDraft, event: Paused) -> None:
     draft.record("", None, f"paused{reason}", event.actor)
 
 
-def on_resumed(draft: StateDraft, event: Resumed) -> None:
+def on_resumed(draft: StateDraft, event: ev.Resumed) -> None:
     """Resumes the pipeline."""
     if draft.paused is None:
         raise NotApplicable("the pipeline is not paused")
@@ -201,7 +188,7 @@ def on_resumed(draft: StateDraft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str | None:
+def approval_problem(rule: GateRule, before: GateState, event: ev.Approved) -> str | None:
     """Returns the reason why this user cannot approve here, or None."""
     if any(approval.actor == clip(event.actor) for approval in before.approvals):
         return f"{event.actor} has already approved"
@@ -222,7 +209,7 @@ def approval_problem(rule: GateRule, before: GateState, event: Approved) -> str 
     return None
 
 
-def _promote_again(draft: StateDraft, event: Retried) -> None:
+def _promote_again(draft: StateDraft, event: ev.Retried) -> None:
     if draft.paused is not None:
         raise NotApplicable(draft.paused)
     if denied_reason := draft.denied_reason(draft.stage(event.stage).revisions.values()):

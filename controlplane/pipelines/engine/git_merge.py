@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.effects import FollowChange
-from controlplane.pipelines.engine.events import BaseMoved, Changed, ChangeHinted
 from controlplane.pipelines.engine.health import PASSED_BEFORE
 from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft
 from controlplane.pipelines.model.pipeline import Stage, StageId
@@ -21,7 +21,7 @@ _FIRST_INTERVAL_S = 15
 _MAX_INTERVAL_S = 300
 
 
-def on_changed(draft: StateDraft, event: Changed) -> None:
+def on_changed(draft: StateDraft, event: ev.Changed) -> None:
     """Records the state of a release's change in git; the history mentions it once."""
     _check_promoted_by_git(draft, event.stage)
     state = draft.occupied_stage(event.stage, event.release)
@@ -45,7 +45,7 @@ def on_changed(draft: StateDraft, event: Changed) -> None:
     draft.record(event.stage, event.release, str(change))
 
 
-def on_change_hinted(draft: StateDraft, event: ChangeHinted) -> None:
+def on_change_hinted(draft: StateDraft, event: ev.ChangeHinted) -> None:
     """Checks a waiting pull request now, unless that was done at this very moment."""
     for stage, state in tuple(draft.stages.items()):
         change = _open_request(state)
@@ -53,7 +53,7 @@ def on_change_hinted(draft: StateDraft, event: ChangeHinted) -> None:
             draft.change_stage(stage, change=replace(change, next_at=draft.now))
 
 
-def on_base_moved(draft: StateDraft, event: BaseMoved) -> None:
+def on_base_moved(draft: StateDraft, event: ev.BaseMoved) -> None:
     """Moves the release back before the gates of its stage, where it is rendered and evaluated
     again.
     """

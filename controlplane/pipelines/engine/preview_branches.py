@@ -1,8 +1,4 @@
-"""Preview branches of releases and their pull requests: which ones are still needed.
-
-Comparing the previous state with the current one finds the branches that a pipeline no longer
-needs.
-"""
+"""Preview branches of releases and their pull requests that a pipeline needs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,21 +29,21 @@ class PreviewBranch:
     provider: str = ""
     number: int = 0
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.repository_id, self.branch
+
 
 _RELEASE_PLACEHOLDERS = ("${release}", "${tag}", "${digest}")
 """A branch with one of these placeholders in its name belongs to one release only."""
 PreviewBranches = Mapping[tuple[str, str], PreviewBranch]
+"""Branches by repository and name."""
 
 
 def preview_branches(pipeline: Pipeline, state: PipelineState) -> PreviewBranches:
-    """Returns all needed branches, by repository and branch name."""
+    """Returns all needed branches."""
     previews = [*_stage_branches(pipeline, state), *_trigger_branches(pipeline, state)]
-    return {(preview.repository_id, preview.branch): preview for preview in previews}
-
-
-def obsolete_branches(before: PreviewBranches, after: PreviewBranches) -> list[PreviewBranch]:
-    """Returns the branches that were needed before and no longer are."""
-    return [preview for key, preview in before.items() if key not in after]
+    return {preview.key: preview for preview in previews}
 
 
 def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:

@@ -3,19 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.effects import Topic
-from controlplane.pipelines.engine.events import (
-    Budgeted,
-    CheckAnswered,
-    CheckStarted,
-    Frozen,
-    PromotionFailed,
-    ServicesHealth,
-    StageObserved,
-    StageRendered,
-    StageRenderFailed,
-    VerificationFailed,
-)
 from controlplane.pipelines.engine.gate_context import GateContext, gate_context, save_gate_state
 from controlplane.pipelines.engine.gate_steps import record_answer
 from controlplane.pipelines.engine.health import set_health
@@ -41,7 +30,7 @@ from core.identity import ServiceId
 MAX_OUTPUTS = 64
 
 
-def on_stage_observed(draft: StateDraft, event: StageObserved) -> None:
+def on_stage_observed(draft: StateDraft, event: ev.StageObserved) -> None:
     """Records the first stage's revisions; new revisions are the next release."""
     first = draft.pipeline.first
     if event.stage != first.id:
@@ -57,7 +46,7 @@ def on_stage_observed(draft: StateDraft, event: StageObserved) -> None:
         set_health(draft, first.id, event.health, event.reason, silence.reason)
 
 
-def on_services_health(draft: StateDraft, event: ServicesHealth) -> None:
+def on_services_health(draft: StateDraft, event: ev.ServicesHealth) -> None:
     """Records service health, which determines rollout progress and the stage's health."""
     before = draft.occupied_stage(event.stage, event.release)
     stage = draft.pipeline.stage[event.stage]
@@ -68,14 +57,14 @@ def on_services_health(draft: StateDraft, event: ServicesHealth) -> None:
         _derive_health(draft, stage, event, silence)
 
 
-def on_promotion_failed(draft: StateDraft, event: PromotionFailed) -> None:
+def on_promotion_failed(draft: StateDraft, event: ev.PromotionFailed) -> None:
     """Marks the stage as failed with the release until a retry."""
     draft.promoting_stage(event.stage, event.release)
     set_health(draft, event.stage, Health.FAILED, event.reason)
     draft.change_stage(event.stage, stopped=clip(event.reason))
 
 
-def on_verification_failed(draft: StateDraft, event: VerificationFailed) -> None:
+def on_verification_failed(draft: StateDraft, event: ev.VerificationFailed) -> None:
     """Applies one cluster's failed verification to the whole stage."""
     state = draft.occupied_stage(event.stage, event.release)
     if event.service not in state.revisions:
@@ -87,23 +76,23 @@ def on_verification_failed(draft: StateDraft, event: VerificationFailed) -> None
         roll_back(draft, draft.pipeline.stage[event.stage], event.reason)
 
 
-def on_frozen(draft: StateDraft, event: Frozen) -> None:
+def on_frozen(draft: StateDraft, event: ev.Frozen) -> None:
     """Replaces the set of frozen services."""
     draft.frozen = {service: clip(reason) for service, reason in event.services.items()}
 
 
-def on_budgeted(draft: StateDraft, event: Budgeted) -> None:
+def on_budgeted(draft: StateDraft, event: ev.Budgeted) -> None:
     """Replaces the remaining budgets, before any release uses them."""
     draft.room = event.room
 
 
-def on_check_started(draft: StateDraft, event: CheckStarted) -> None:
+def on_check_started(draft: StateDraft, event: ev.CheckStarted) -> None:
     """Records the job, so that users find its log."""
     context, step, check = _find_check(draft, event)
     _save_check(draft, context, step, replace(check, job_id=event.job_id))
 
 
-def on_check_answered(draft: StateDraft, event: CheckAnswered) -> None:
+def on_check_answered(draft: StateDraft, event: ev.CheckAnswered) -> None:
     """Records an answer to the newest attempt of a running step; all other answers are ignored."""
     context, step, check = _find_check(draft, event)
     after = record_answer(step, check, event.answer, clip(event.reason), draft.now)
@@ -111,7 +100,7 @@ def on_check_answered(draft: StateDraft, event: CheckAnswered) -> None:
     _save_check(draft, context, step, replace(after, outputs=outputs))
 
 
-def on_stage_rendered(draft: StateDraft, event: StageRendered) -> None:
+def on_stage_rendered(draft: StateDraft, event: ev.StageRendered) -> None:
     """Records a render; the first completes the content to approve, a different one voids
     approvals.
     """
@@ -125,7 +114,7 @@ def on_stage_rendered(draft: StateDraft, event: StageRendered) -> None:
     draft.change_stage(event.stage, rendered={**renders, event.release: event.revisions})
 
 
-def on_stage_render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
+def on_stage_render_failed(draft: StateDraft, event: ev.StageRenderFailed) -> None:
     """Records a failed render: the release waits, and earlier approvals are void."""
     waiting_edges = draft.waiting_edges(event.stage, event.release)
     if not waiting_edges:
@@ -139,7 +128,7 @@ def on_stage_render_failed(draft: StateDraft, event: StageRenderFailed) -> None:
 
 
 def _find_check(
-    draft: StateDraft, event: CheckStarted | CheckAnswered
+    draft: StateDraft, event: ev.CheckStarted | ev.CheckAnswered
 ) -> tuple[GateContext, Step, CheckState]:
     """Returns the running check that the event is about. Raises NotApplicable if there is none."""
     try:
@@ -182,7 +171,7 @@ def _advance_progress(
 
 
 def _derive_health(
-    draft: StateDraft, stage: Stage, event: ServicesHealth, silence: StageSilence
+    draft: StateDraft, stage: Stage, event: ev.ServicesHealth, silence: StageSilence
 ) -> None:
     """Derives a stage's health from its services and its rollout limits."""
     state, max_failed = draft.stage(stage.id), stage.rollout.max_failed
@@ -221,7 +210,7 @@ def _next_progress(before: Progress, health: Health | None) -> Progress:
     return before
 
 
-def _check_render(draft: StateDraft, event: StageRendered) -> None:
+def _check_render(draft: StateDraft, event: ev.StageRendered) -> None:
     if not draft.waiting_edges(event.stage, event.release):
         raise NotApplicable(f"release {event.release} is not waiting before the stage")
     if not draft.covers(event.stage, event.revisions):

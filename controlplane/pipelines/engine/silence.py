@@ -7,8 +7,8 @@ reports a failure is never left out.
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
+from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.effects import Topic
-from controlplane.pipelines.engine.events import ClustersSilent
 from controlplane.pipelines.engine.state_draft import StateDraft, clip
 from controlplane.pipelines.model.pipeline import Stage
 from controlplane.pipelines.model.rollout import Strategy
@@ -21,7 +21,7 @@ _RECHECK_INTERVAL = timedelta(seconds=60)
 _MAX_CLUSTER_NAMES = 10
 
 
-def on_clusters_silent(draft: StateDraft, event: ClustersSilent) -> None:
+def on_clusters_silent(draft: StateDraft, event: ev.ClustersSilent) -> None:
     """Replaces the set of services on silent clusters."""
     draft.silent = {service: clip(name) for service, name in event.services.items()}
 

@@ -2,14 +2,8 @@
 
 from dataclasses import replace
 
+from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.effects import WriteFinding
-from controlplane.pipelines.engine.events import (
-    FindingFailed,
-    FindingWritten,
-    StageObserved,
-    Started,
-    TriggerFound,
-)
 from controlplane.pipelines.engine.state_draft import NotApplicable, StateDraft, clip
 from controlplane.pipelines.model.state import (
     FoundStatus,
@@ -24,7 +18,7 @@ from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds.schedule import ScheduleRule
 
 
-def observe_revisions(draft: StateDraft, event: StageObserved) -> bool:
+def observe_revisions(draft: StateDraft, event: ev.StageObserved) -> bool:
     """Records the first stage's revisions; returns whether they are the newest release."""
     if event.revisions == draft.stage(event.stage).revisions:
         draft.unreleased = None
@@ -37,7 +31,7 @@ def observe_revisions(draft: StateDraft, event: StageObserved) -> bool:
     return draft.unreleased is None
 
 
-def on_started(draft: StateDraft, event: Started) -> None:
+def on_started(draft: StateDraft, event: ev.Started) -> None:
     """Makes the first stage's revisions a release."""
     if draft.paused is not None:
         raise NotApplicable(draft.paused)
@@ -48,7 +42,7 @@ def on_started(draft: StateDraft, event: Started) -> None:
     begin_release(draft, draft.unreleased, f"started: {event.reason}", event.actor)
 
 
-def on_trigger_found(draft: StateDraft, event: TriggerFound) -> None:
+def on_trigger_found(draft: StateDraft, event: ev.TriggerFound) -> None:
     """Queues a new finding to be written; the same one again only after a failure."""
     before = draft.triggers.get(event.trigger, TriggerState())
     is_same = before.finding == event.finding
@@ -64,7 +58,7 @@ def on_trigger_found(draft: StateDraft, event: TriggerFound) -> None:
         draft.record(event.trigger, None, f"found {event.finding}")
 
 
-def on_finding_written(draft: StateDraft, event: FindingWritten) -> None:
+def on_finding_written(draft: StateDraft, event: ev.FindingWritten) -> None:
     """Records that a finding was written to the source of the first stage."""
     before = _pending_write(draft, event)
     text = str(event.change) if event.change else event.text
@@ -73,7 +67,7 @@ def on_finding_written(draft: StateDraft, event: FindingWritten) -> None:
     draft.record(event.trigger, None, text)
 
 
-def on_finding_failed(draft: StateDraft, event: FindingFailed) -> None:
+def on_finding_failed(draft: StateDraft, event: ev.FindingFailed) -> None:
     """Records that a finding could not be written; the next poll tries again."""
     before = _pending_write(draft, event)
     failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
@@ -141,7 +135,7 @@ def _request_write(draft: StateDraft, trigger: Trigger) -> None:
     draft.emit(WriteFinding(key, trigger.id, state.finding))
 
 
-def _pending_write(draft: StateDraft, event: FindingWritten | FindingFailed) -> TriggerState:
+def _pending_write(draft: StateDraft, event: ev.FindingWritten | ev.FindingFailed) -> TriggerState:
     """Returns the state of a trigger that writes this finding. Raises NotApplicable otherwise."""
     state = draft.triggers.get(event.trigger, TriggerState())
     if state.status is not FoundStatus.WRITING or state.finding != event.finding:

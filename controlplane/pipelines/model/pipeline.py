@@ -26,7 +26,6 @@ MAX_STAGES = 100
 MAX_EDGES = 500
 MAX_GATES = 20
 MAX_SERVICES = 1_000
-MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,6 @@ class Gate:
     name: str
     rule: GateRule
     patience: Patience = field(default_factory=Patience)
-
-    @property
-    def kind(self) -> str:
-        return self.rule.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +169,7 @@ class Pipeline:
 
 def validate(pipeline: Pipeline) -> Pipeline:
     """Returns the pipeline. Raises Invalid, naming the field, if it can never work."""
-    _check_name(pipeline.name, "name")
+    check_text(pipeline.name, "name")
     check_count(len(pipeline.stages), "stages", MAX_STAGES, least=1)
     check_count(len(pipeline.edges), "edges", MAX_EDGES)
     # Parts of one name get one id: the name tells a user more.
@@ -200,7 +195,7 @@ def validate(pipeline: Pipeline) -> Pipeline:
 
 
 def _check_stage(stage: Stage, field: str) -> None:
-    _check_name(stage.name, f"{field}.name")
+    check_text(stage.name, f"{field}.name")
     if not stage.services and stage.selector is None:
         raise Invalid(f"stage {stage.name} has no service", field=f"{field}.services")
     check_count(len(stage.services), f"{field}.services", MAX_SERVICES)
@@ -217,7 +212,7 @@ def _check_stage(stage: Stage, field: str) -> None:
 
 
 def _check_workflow(gate: Gate, field: str) -> None:
-    if gate.kind != WORKFLOW:
+    if gate.rule.kind != WORKFLOW:
         raise Invalid(
             "a stage's workflow needs steps: a single gate is not possible here", field=field
         )
@@ -232,10 +227,11 @@ def _check_edge(pipeline: Pipeline, edge: StageEdge, field: str) -> None:
     check_count(len(edge.gates), f"{field}.gates", MAX_GATES)
     check_unique((gate.name for gate in edge.gates), f"{field}.gates", "gate name")
     for number, gate in enumerate(edge.gates):
-        _check_name(gate.name, f"{field}.gates[{number}].name")
+        check_text(gate.name, f"{field}.gates[{number}].name")
         if not gate.rule.in_gates:
             raise Invalid(
-                f"{gate.kind} can only be a step of a workflow", field=f"{field}.gates[{number}]"
+                f"{gate.rule.kind} can only be a step of a workflow",
+                field=f"{field}.gates[{number}]",
             )
         gate.rule.check(f"{field}.gates[{number}]")
         gate.patience.check(f"{field}.gates[{number}]")
@@ -276,7 +272,3 @@ def _check_single_first(pipeline: Pipeline) -> None:
     if len(firsts) > 1:
         names = ", ".join(firsts)
         raise Invalid(f"only one stage can follow git, but no edge leads to {names}", field="edges")
-
-
-def _check_name(name: str, field: str) -> None:
-    check_text(name, field, MAX_NAME)

@@ -84,17 +84,13 @@ class Trigger:
     writes_to: str = ""
 
     @property
-    def kind(self) -> str:
-        return self.rule.kind
-
-    @property
     def watches(self) -> bool:
         """Returns whether the trigger polls an external source."""
         return self.rule.watches
 
     def check(self, field: str) -> None:
         """Raises Invalid for fields that do not fit together."""
-        check_text(self.name, f"{field}.name", 255)
+        check_text(self.name, f"{field}.name")
         self.rule.check(field)
         if self.write is not None:
             self.write.check(f"{field}.git")

@@ -1,7 +1,7 @@
 """Applies an approved release to the services of a stage: service rows, revisions and ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
@@ -18,24 +18,19 @@ from core.identity import ServiceId
 from core.spec.source import RenderedBundle
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedContent:
-    """Render result of a service at a release's commit, and the git ids of the paths it read."""
-
-    rendered: RenderedBundle
-    reads: Mapping[str, str]
-
-
 async def apply_release(
     context: OperationContext,
     tx: Transaction,
     pipeline_id: str,
     effect: fx.Promote,
-    contents: Mapping[ServiceId, RenderedContent],
+    renders: Mapping[ServiceId, RenderedBundle],
+    reads: Mapping[ServiceId, Mapping[str, str]],
     change: GitWriteStatus | None,
 ) -> None:
-    """Sets services to the revisions of their release; services that already have them are
-    unchanged."""
+    """Sets services that do not have them yet to the revisions of their release.
+
+    `reads` has the git ids of the paths that each render read.
+    """
     row = await tx[PipelineStore].get(pipeline_id)
     spec = codec.pipeline_from_json(row.spec) if row else None
     origins = await _origins(tx, spec, effect) if spec else {}
@@ -43,16 +38,17 @@ async def apply_release(
     verification = stage.verification if stage else None
     changes: dict[str, Mapping[str, object]] = {}
     revisions, entries = [], []
-    for before in await tx[ServiceStore].lock(contents):
-        commit, content = effect.revisions[before.id].commit, contents[before.id]
-        desired, digest = before.desired, content.rendered.digest
-        is_new = (desired.digest, desired.stage_verification) != (digest, verification)
+    for before in await tx[ServiceStore].lock(renders):
+        commit, rendered = effect.revisions[before.id].commit, renders[before.id]
+        desired = before.desired
+        is_new = (desired.digest, desired.stage_verification) != (rendered.digest, verification)
         if not is_new and desired.pinned_sha == commit:
             continue
         origin = origins.get(commit)
         verified = before.changed(stage_verification=verification)
         columns = {
-            **_service_columns(context, verified, commit, content, origin),
+            **_service_columns(context, verified, commit, rendered, origin),
+            "reads": dict(reads[before.id]),
             "stage_verification": verification,
             "generation": desired.generation + is_new,
         }
@@ -81,17 +77,15 @@ def _service_columns(
     context: OperationContext,
     service: Service,
     commit: str,
-    content: RenderedContent,
+    rendered: RenderedBundle,
     origin: Revision | None,
 ) -> Columns:
-    rendered = content.rendered
     return {
         **service.columns_for_digest(rendered.digest),
         "promoted": True,
         "pinned_sha": commit,
         "commit_sha": commit,
         "input_digest": rendered.source,
-        "reads": dict(content.reads),
         "render_error": None,
         "render_reason": "",
         "digest": rendered.digest,

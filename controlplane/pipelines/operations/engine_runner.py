@@ -7,6 +7,7 @@ workers then carry out the effects (`operations.promotions`).
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TypeVar
 
 import structlog
@@ -18,11 +19,7 @@ from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
 from controlplane.pipelines.engine.engine import step
-from controlplane.pipelines.engine.preview_branches import (
-    PreviewBranch,
-    obsolete_branches,
-    preview_branches,
-)
+from controlplane.pipelines.engine.preview_branches import PreviewBranches, preview_branches
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.gate_checks import CheckAnswer
 from controlplane.pipelines.model.records import (
@@ -168,18 +165,17 @@ class EngineRunner:
         return sorted({row.pipeline_id for row in rows})
 
     async def pipelines_changed_since(self, moment: datetime) -> list[str]:
-        """Ids of pipelines with a service that changed since; all ids if too many services did."""
+        """Ids of pipelines with a changed service, or whose stages depend on the set of clusters.
+
+        All ids if too many services changed.
+        """
         async with self._context.store.read() as tx:
             all_services = SYSTEM.policy.visible(ResourceKind.SERVICE)
             changed = await tx[ServiceStore].changed_since(moment, all_services, _MAX_CHANGED)
             if len(changed) < _MAX_CHANGED:
-                rows = await tx[PipelineServiceStore].of_services(changed)
+                rows = await tx[PipelineServiceStore].of_services([*changed, BY_FLEET])
                 return sorted({row.pipeline_id for row in rows})
             return [row.id for row in await tx[PipelineStore].all()]
-
-    async def pipelines_with_selectors(self) -> list[str]:
-        """Ids of the pipelines whose stages depend on the set of clusters."""
-        return await self.pipelines_of_services([BY_FLEET])
 
     async def delete_old_events(self) -> None:
         """Deletes events that are older than the period for replays."""
@@ -235,23 +231,13 @@ class EngineRunner:
         await tx[PipelineStore].put(replace(row, state=body, version=version, updated_at=now))
         spec, before = view.spec, view.state
         await store_changing(tx, row.id, before, state)
-        await schedule_cleanup(
-            self._context,
-            tx,
-            row.id,
-            obsolete_branches(preview_branches(spec, before), preview_branches(spec, state)),
-        )
+        branches = preview_branches(spec, before), preview_branches(spec, state)
+        await schedule_cleanup(self._context, tx, row.id, *branches)
         await record_events(self._context, tx, row, events, snapshot=version % _SNAPSHOT_EVERY == 0)
         for revision in state.known_bad.keys() - before.known_bad.keys():
             reason = state.known_bad[revision]
             await deny_in_project(tx, row.project_id, revision, "towline", reason, now)
         return True
-
-    async def schedule_branch_cleanup(self, id: str, previews: Sequence[PreviewBranch]) -> None:
-        """Like `schedule_cleanup`, in a transaction of its own."""
-        async with self._context.store.write() as tx:
-            await schedule_cleanup(self._context, tx, id, previews)
-        self._context.bus.publish(PIPELINE, id)
 
     async def _store_effect(
         self, tx: Transaction, row: PipelineRecord, effect: fx.Effect, now: datetime
@@ -300,10 +286,14 @@ async def record_events(
 
 
 async def schedule_cleanup(
-    context: OperationContext, tx: Transaction, id: str, previews: Iterable[PreviewBranch]
+    context: OperationContext,
+    tx: Transaction,
+    id: str,
+    before: PreviewBranches,
+    after: PreviewBranches = MappingProxyType({}),
 ) -> None:
-    """Schedules the cleanup of preview branches; branches that are still needed stay."""
-    for preview in previews:
+    """Schedules the cleanup of preview branches that were needed before and no longer are."""
+    for preview in (preview for key, preview in before.items() if key not in after):
         key = f"{CLEAN_UP}:{preview.repository_id}:{preview.branch}"[:255]
         payload = {"pipeline": id, "preview": asdict(preview)}
         now = context.clock.now()

@@ -72,9 +72,7 @@ class GitPromotions:
 
         A branch that services follow is never deleted.
         """
-        if view and (preview.repository_id, preview.branch) in preview_branches(
-            view.spec, view.state
-        ):
+        if view and preview.key in preview_branches(view.spec, view.state):
             return
         id = RepositoryId(preview.repository_id)
         async with self._context.store.read() as tx:

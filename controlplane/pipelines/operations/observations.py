@@ -47,7 +47,7 @@ def stage_events(
                 events.append(_first_stage_observed(stage.id, present))
             continue
         stage_state = state.stages.get(stage.id)
-        if stage_state is not None and stage_state.release is not None and stage_state.revisions:
+        if stage_state is not None and stage_state.release is not None:
             events.append(_services_health(stage, stage_state, stage_state.release, services))
     return events
 

@@ -7,7 +7,7 @@ from controlplane.access.operations.scopes import check_not_moved, project_for
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.engine.preview_branches import obsolete_branches, preview_branches
+from controlplane.pipelines.engine.preview_branches import preview_branches
 from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import Measurement, PipelineRecord
@@ -103,14 +103,8 @@ class Pipelines:
             spec = await with_write_targets(tx, actor, spec)
             if row is not None and before is not None:
                 state = codec.state_from_json(row.state)
-                await schedule_cleanup(
-                    self._context,
-                    tx,
-                    id,
-                    obsolete_branches(
-                        preview_branches(before, state), preview_branches(spec, state)
-                    ),
-                )
+                branches = preview_branches(before, state), preview_branches(spec, state)
+                await schedule_cleanup(self._context, tx, id, *branches)
             await check_shared_services(tx, spec)
             secrets = {trigger.name: trigger.webhook_secret for trigger in draft.triggers}
             await store_pipeline_rows(self._context, tx, spec, secrets)
@@ -155,12 +149,8 @@ class Pipelines:
             removed = await unbind_services(tx, view.spec)
             await delete_pipeline_rows(tx, id)
             await tx[PipelineStore].remove(id)
-            await schedule_cleanup(
-                self._context,
-                tx,
-                id,
-                obsolete_branches(preview_branches(view.spec, view.state), {}),
-            )
+            branches = preview_branches(view.spec, view.state)
+            await schedule_cleanup(self._context, tx, id, branches)
             tx.audit(row.name, id)
             tx.publish(PIPELINE, id)
             publish_departures(tx.publish, removed)

@@ -12,7 +12,7 @@ from controlplane.clusters.operations.freezes import check_not_frozen, frozen_cl
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine import effects as fx
 from controlplane.pipelines.engine import events as ev
-from controlplane.pipelines.engine.preview_branches import PreviewBranch
+from controlplane.pipelines.engine.preview_branches import PreviewBranch, PreviewBranches
 from controlplane.pipelines.model.pipeline import StageId
 from controlplane.pipelines.model.state import (
     GitChangeState,
@@ -21,13 +21,17 @@ from controlplane.pipelines.model.state import (
     RevisionRef,
     StageState,
 )
-from controlplane.pipelines.operations.apply_release import RenderedContent, apply_release
-from controlplane.pipelines.operations.engine_runner import EngineRunner, pipeline_and_effect
+from controlplane.pipelines.operations.apply_release import apply_release
+from controlplane.pipelines.operations.engine_runner import (
+    EngineRunner,
+    pipeline_and_effect,
+    schedule_cleanup,
+)
 from controlplane.pipelines.operations.git_promotions import GitPromotions
 from controlplane.pipelines.operations.stage_renders import StageRenderer
 from controlplane.pipelines.operations.views import PipelineView, view_of
 from controlplane.pipelines.ports import PipelineStore
-from controlplane.platform.context import OperationContext
+from controlplane.platform.context import PIPELINE, OperationContext
 from controlplane.platform.jobs import MAX_ATTEMPTS, Job
 from controlplane.services.model.service import Service
 from controlplane.services.operations.generations import publish_render, publish_service
@@ -58,11 +62,11 @@ class Promotions:
         pipeline, effect = pipeline_and_effect(job, fx.RenderStage)
         services = await self._stage_services(pipeline, effect.stage)
         event: ev.Event
-        previews: list[PreviewBranch] = []
+        previews: PreviewBranches = {}
         # Above the limit, the job is retried.
         await self._renders.count_renders(services)
         try:
-            commits = await self._select_commits(pipeline, services, effect, previews)
+            commits, previews = await self._select_commits(pipeline, services, effect)
             renders = await self._renders.render(services, commits)
             revisions = {
                 id: RevisionRef(commits[id], rendered.digest) for id, rendered in renders.items()
@@ -72,7 +76,9 @@ class Promotions:
             event = ev.StageRenderFailed(effect.stage, effect.release, error.message)
         if await self._engine.advance(pipeline, event):
             # The release is no longer wanted: clean up its preview branches.
-            await self._engine.schedule_branch_cleanup(pipeline, previews)
+            async with self._context.store.write() as tx:
+                await schedule_cleanup(self._context, tx, pipeline, previews)
+            self._context.bus.publish(PIPELINE, pipeline)
 
     async def promote(self, job: Job) -> None:
         """Sets each service of a stage to exactly the approved revision."""
@@ -176,9 +182,8 @@ class Promotions:
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._engine.advance(pipeline, changed)
-        contents = {id: RenderedContent(rendered, reads[id]) for id, rendered in renders.items()}
         async with self._context.store.write() as tx:
-            await apply_release(self._context, tx, pipeline, effect, contents, change)
+            await apply_release(self._context, tx, pipeline, effect, renders, reads, change)
         for service in services:
             publish_service(self._context.bus, service)
             publish_render(self._context.bus, service)
@@ -214,23 +219,15 @@ class Promotions:
             return await view_of(tx, row)
 
     async def _select_commits(
-        self,
-        pipeline: str,
-        services: list[Service],
-        effect: fx.RenderStage,
-        previews: list[PreviewBranch],
-    ) -> dict[ServiceId, str]:
-        """The commit of a release for each service of a stage.
-
-        Preview branches that were created for it are added to `previews`.
-        """
+        self, pipeline: str, services: list[Service], effect: fx.RenderStage
+    ) -> tuple[dict[ServiceId, str], PreviewBranches]:
+        """The commit of a release for each service of a stage, and its preview branches."""
         view = await self._view_if_promoted_by_git(pipeline, effect.stage)
         if view is None:
-            return await self._renders.select_commits(services, effect.commits)
+            return await self._renders.select_commits(services, effect.commits), {}
         stage = view.spec.stage[effect.stage]
         sha, preview = await self._git.commit_preview(view, stage, services, effect.release)
-        previews.append(preview)
-        return {service.id: sha for service in services}
+        return {service.id: sha for service in services}, {preview.key: preview}
 
     async def _stage_services(
         self, pipeline: str, stage: StageId, wanted_ids: Collection[ServiceId] | None = None
@@ -264,9 +261,8 @@ class Promotions:
 
 
 def _holds_release(state: StageState, release: ReleaseId) -> bool:
-    """True if the stage still takes the release: it was not aborted, withdrawn or rolled back
-    meanwhile."""
-    return state.release == release and bool(state.revisions) and not state.stopped
+    """True if the stage still takes the release: it was neither aborted nor rolled back."""
+    return state.release == release and not state.stopped
 
 
 def _commits_of(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:

@@ -1,4 +1,4 @@
-"""Triggers of releases: their kinds, and the selection of versions.
+"""Kinds of triggers of releases.
 
 The work that polls triggers, and the engine that starts releases, do not belong here.
 """

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from semantic_version import NpmSpec, Version
-
 from controlplane.pipelines.model.gate_checks import CheckAnswer, CheckContext, CheckFinding
 from controlplane.pipelines.model.gate_rules import CheckRule
+from controlplane.pipelines.model.versions import check_range, highest_version
 from controlplane.platform.plugin_settings import MAX_NAME, Setting
 from controlplane.services.model.service import Service
 from controlplane.services.model.status_codes import ServiceStatus
-from core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +25,7 @@ class VersionRule(CheckRule):
     """Version range in the syntax of npm, such as `^1.2` or `>=2 <3`."""
 
     def check_together(self, field: str) -> None:
-        try:
-            NpmSpec(self.range)
-        except ValueError:
-            raise Invalid("must be a version range such as ^1.2", field=f"{field}.range") from None
+        check_range(self.range, f"{field}.range")
 
     async def run(self, context: CheckContext) -> CheckFinding:
         services = await context.services_named(self.service)
@@ -50,15 +45,8 @@ class VersionRule(CheckRule):
         return CheckFinding(CheckAnswer.PASSED, reason)
 
     def _problem(self, service: Service) -> str | None:
-        if not self._is_in_range(service.spec.version):
+        if highest_version([service.spec.version], self.range) is None:
             return f"{self.service} has version {service.spec.version}, expected {self.range}"
         if service.applied_status is not ServiceStatus.HEALTHY:
             return f"{self.service} is {service.applied_status.value}"
         return None
-
-    def _is_in_range(self, version: str) -> bool:
-        """Returns whether a version is in the range; text that is not a version is not."""
-        try:
-            return Version(version.removeprefix("v")) in NpmSpec(self.range)
-        except ValueError:
-            return False

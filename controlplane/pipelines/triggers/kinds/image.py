@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from controlplane.pipelines.model.triggers import TriggerContext, TriggerFinding, TriggerRule
-from controlplane.pipelines.triggers.versions import (
+from controlplane.pipelines.model.versions import (
     check_pattern,
     check_range,
     highest_match,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from controlplane.pipelines.model.triggers import TriggerContext, TriggerFinding, TriggerRule
-from controlplane.pipelines.triggers.versions import check_range, highest_version
+from controlplane.pipelines.model.versions import check_range, highest_version
 from controlplane.platform.plugin_settings import Setting
 
 

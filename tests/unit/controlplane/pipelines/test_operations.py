@@ -540,7 +540,6 @@ async def test_pipelines_are_found_by_their_services(line: Promotion) -> None:
     found = line.pipelines.engine.pipelines_of_services
     assert await found([IN_PROD.id, other.id]) == await found([IN_DEV.id]) == [view.row.id]
     assert await found([other.id]) == []
-    assert await line.pipelines.engine.pipelines_with_selectors() == []
 
 
 async def test_a_draft_is_refused_by_the_name_of_its_fault(line: Promotion) -> None:

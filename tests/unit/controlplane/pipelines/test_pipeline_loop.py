@@ -29,7 +29,6 @@ class Pipelines:
         self.advanced: list[str] = []
         self.touched_at_once: list[int] = []
         self.changed: list[str] = []
-        self.selecting: list[str] = []
         self.since: list[datetime] = []
         self.ticked: list[str] = []
         self.hinted: list[str] = []
@@ -43,9 +42,6 @@ class Pipelines:
     async def pipelines_changed_since(self, moment: datetime) -> list[str]:
         self.since.append(moment)
         return self.changed
-
-    async def pipelines_with_selectors(self) -> list[str]:
-        return self.selecting
 
     async def pipelines_of_services(self, services: Collection[str]) -> set[str]:
         self._check()
@@ -139,11 +135,11 @@ async def test_a_change_during_an_outage_is_handled_after_it(
     assert await running.pipelines.since_last() == ["p"]
 
 
-async def test_a_sweep_covers_recent_changes_and_selectors(running: Running) -> None:
+async def test_a_sweep_covers_recent_changes(running: Running) -> None:
     """In case an event was missed; the time before the last sweep overlaps."""
-    running.pipelines.changed, running.pipelines.selecting = ["q", "p"], ["p", "r"]
+    running.pipelines.changed = ["q", "p"]
     await running.world.clock.advance(SWEEP)
-    assert await running.pipelines.since_last() == ["p", "q", "r"]
+    assert await running.pipelines.since_last() == ["p", "q"]
     assert (START - running.pipelines.since[0]).total_seconds() == SWEEP
     await running.world.clock.advance(SWEEP)
     assert running.pipelines.since[1] == START

@@ -23,15 +23,15 @@ from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWri
 from controlplane.pipelines.model.pipeline import Pipeline, validate
 from controlplane.pipelines.model.state import FoundStatus, GitChangeState, GitWriteStatus, Health
 from controlplane.pipelines.model.triggers import Trigger, TriggerFinding, TriggerRule
-from controlplane.pipelines.triggers.kinds import ChartRule, ImageRule, ScheduleRule, TagRule
-from controlplane.pipelines.triggers.kinds.image import ImageTagPolicy
-from controlplane.pipelines.triggers.versions import (
+from controlplane.pipelines.model.versions import (
     check_pattern,
     highest_match,
     highest_version,
     matching_tags,
     newest_tag,
 )
+from controlplane.pipelines.triggers.kinds import ChartRule, ImageRule, ScheduleRule, TagRule
+from controlplane.pipelines.triggers.kinds.image import ImageTagPolicy
 from core.errors import Invalid
 from core.identity import ServiceId
 from core.spec.images import OciRepository, parse_image

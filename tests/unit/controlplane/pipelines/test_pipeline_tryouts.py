@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from controlplane.pipelines.engine.preview_branches import obsolete_branches, preview_branches
+from controlplane.pipelines.engine.preview_branches import preview_branches
 from controlplane.pipelines.model.git_writes import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.pipelines.model.pipeline import Pipeline
 from controlplane.pipelines.model.state import (
@@ -62,8 +62,9 @@ def left(
 ) -> list[tuple[str, int]]:
     """Branches left by a step, with the numbers of requests."""
     spec = pipeline(write)
-    found = obsolete_branches(preview_branches(spec, before), preview_branches(spec, after))
-    return [(one.branch, one.number) for one in found]
+    needed = preview_branches(spec, after)
+    previews = preview_branches(spec, before).items()
+    return [(one.branch, one.number) for key, one in previews if key not in needed]
 
 
 OPEN = GitWriteStatus(GitChangeState.OPEN, "repo", "main", number=7)

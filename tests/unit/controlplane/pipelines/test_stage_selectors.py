@@ -1,5 +1,7 @@
 """Selectors of stages: services of the pipeline's project, also those created later."""
 
+from datetime import timedelta
+
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import DestinationRule, Fence
 from controlplane.clusters.model.selectors import Selector
@@ -60,3 +62,15 @@ async def test_a_shared_cluster_matches_with_the_services_of_the_project_alone()
     await world.given(make_service("web", PARTNER, project_id="other"), make_service("web", PROD))
     await Pipelines(world.context).engine.advance(id)
     assert await promoted(world) == {"partner-api"}
+
+
+async def test_a_sweep_covers_changed_services_and_stages_that_depend_on_clusters() -> None:
+    """A selector may match another cluster without a change of any service."""
+    world = await given(make_service("web", PROD), make_service("api", DEV))
+    selecting = await save(world)
+    pipelines = Pipelines(world.context)
+    named = PipelineDraft("api", [StageDraft("dev", ["dev-api"])])
+    plain = (await pipelines.save(ADMIN, named)).row.id
+    swept = pipelines.engine.pipelines_changed_since
+    assert await swept(START + timedelta(seconds=1)) == [selecting]
+    assert await swept(START - timedelta(seconds=1)) == sorted([selecting, plain])
