@@ -161,13 +161,22 @@ def _advance_progress(
     }
     unsettled = [s for s in progress if healths.get(s) is Health.PROGRESSING]
     not_caught_up = [s for s, state in progress.items() if state is Progress.LEFT_OUT]
+    # A wave that ends with these reports no longer has a deadline.
+    _record_wave_end(draft, stage, progress)
     silence = leave_out_silent(draft, stage, not_caught_up, unsettled)
     progress |= dict.fromkeys(silence.left_out, Progress.LEFT_OUT)
-    waves = rollout_state(draft, stage, before).waves
-    if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
-        draft.change_stage(stage.id, wave_done_at=draft.now, wave_begun_at=None)
+    _record_wave_end(draft, stage, progress)
     draft.change_stage(stage.id, progress=progress)
     return silence
+
+
+def _record_wave_end(
+    draft: StateDraft, stage: Stage, progress: Mapping[ServiceId, Progress]
+) -> None:
+    state = draft.stage(stage.id)
+    waves = rollout_state(draft, stage, state).waves
+    if current_wave(waves, progress)[0] > current_wave(waves, state.progress)[0]:
+        draft.change_stage(stage.id, wave_done_at=draft.now, wave_begun_at=None)
 
 
 def _derive_health(

@@ -6,9 +6,15 @@ from datetime import timedelta
 import pytest
 
 from controlplane.pipelines.engine.effects import Notify, Promote, Topic, WakeAt
-from controlplane.pipelines.engine.events import ClustersSilent, Retried, ServicesHealth
+from controlplane.pipelines.engine.events import (
+    Budgeted,
+    ClustersSilent,
+    Retried,
+    ServicesHealth,
+)
 from controlplane.pipelines.model.pipeline import Pipeline, StageId, Verification, validate
 from controlplane.pipelines.model.rollout import (
+    BudgetRoom,
     Progress,
     Rollout,
     StageMember,
@@ -285,3 +291,20 @@ def test_the_reason_of_a_gate_names_the_silent_cluster() -> None:
 def test_limits_of_silence_are_checked(rollout: Rollout) -> None:
     with pytest.raises(Invalid):
         rollout.check("stages[0].rollout")
+
+
+def test_a_cluster_that_falls_silent_as_the_wave_ends_has_the_deadline_of_the_stage() -> None:
+    """The wave has ended, so its begin no longer counts: not even for the report that ends it."""
+    line = Line(rolled(Rollout(), 2))
+    line.send(Budgeted(BudgetRoom((), "the group is full")))
+    release = line.observe("c1")
+    line.render("prod", release)
+    line.pass_time(60)
+    line.send(Budgeted(None))
+    well, slow = dict.fromkeys(line.stage("prod").progress, Health.HEALTHY), Health.PROGRESSING
+    line.send(ServicesHealth(PROD, release, well | {ServiceId("prod-1"): slow}))
+    line.send(ClustersSilent({ServiceId("prod-0"): "c0"}))
+    line.send(ServicesHealth(PROD, release, well | {ServiceId("prod-0"): slow}))
+    assert line.stage("prod").reason == (
+        "waits for silent clusters until 2026-01-01 00:30:00 UTC: c0"
+    )
