@@ -1,4 +1,4 @@
-"""HTTP/1.1 framing (RFC 9112) for both ends of the Kubernetes proxy.
+"""HTTP/1.1 (RFC 9112): framing of bodies and responses, and connections of clients.
 
-Finds the end of bodies and responses in bytes. No sockets, routing or rewriting here.
+No routing or rewriting here.
 """

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from core.errors import Invalid, Unavailable
+from core.http1.proxy_connect import connect_directly, connect_through_proxy
 from core.http2.connection import Http2Connection, Http2Limits
 from core.http2.frames import ErrorCode
 from core.http2.stream import Headers
 from core.rpc.calls import CallFailed, CallStatus, Metadata
 from core.rpc.http2_call import CONTENT_TYPE, READ_WINDOW, TRUSTED_FRAME, ClientCall
-from core.rpc.proxy_connect import connect_directly, connect_through_proxy
 from core.rpc.sockets import ALPN, Http2SocketProtocol, OpenConnections
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import structlog
 
 from core.errors import Invalid
+from core.http1.connection import UpstreamConnection
 from core.mux.codec import CLOSE, END, Buffer
 from core.mux.stream import TunnelStream
-from syncagent.tunnel.connection import UpstreamConnection
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +117,7 @@ class EgressStream:
             self._connection.abort()
             self._connection = None
 
-    # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
+    # Events of the connection (see `core.http1.connection.ConnectionUser`)
 
     def on_upstream_data(self, data: bytes) -> None:
         if not self._stream.send(data) and self._connection is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from core.errors import TowlineError
+from core.http1.connection import UpstreamConnection
 from core.http1.response import BadResponse, ResponseObserver, add_fields
 from core.mux.codec import (
     CLOSE,
@@ -17,7 +18,6 @@ from core.mux.codec import (
     Open,
 )
 from core.mux.stream import TunnelStream
-from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.framing import RequestFraming
 from syncagent.tunnel.guard import ForwardingRefused
 from syncagent.tunnel.upstream import UpstreamPool
@@ -136,7 +136,7 @@ class UpstreamRequest:
             self._connection.abort()
             self._connection = None
 
-    # Events of the connection (see `syncagent.tunnel.connection.ConnectionUser`)
+    # Events of the connection (see `core.http1.connection.ConnectionUser`)
 
     def on_upstream_data(self, data: bytes) -> None:
         self._response_begun = True
@@ -193,8 +193,6 @@ class UpstreamRequest:
         if connection is None:
             return
         if reusable and not self._upgrade:
-            connection.user, connection.used = None, True
-            connection.resume_reading()
             self._pool.give_back(connection)
         else:
             connection.close()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from core.http1.connection import UpstreamConnection
 from core.runtime.clock import SystemClock
-from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
 from tests.fakes.tls import TestAuthority
 

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from core.http1.connection import UpstreamConnection
 from core.mux.mux import Mux
 from core.mux.stream import TunnelStream
 from proxy.gateway.connection import UserConnection
 from proxy.gateway.forward.proxied_request import ProxiedRequest
-from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.egress import EgressStream
 from syncagent.tunnel.upstream_request import UpstreamRequest
 from tests.fakes.kube_proxy import CLUSTER

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from core.errors import Invalid, Unavailable
+from core.http1.proxy_connect import connect_through_proxy
 from core.rpc.calls import CallFailed, CallStatus
 from core.rpc.http2_channel import CallTarget, Http2Channel
-from core.rpc.proxy_connect import connect_through_proxy
 from core.runtime.clock import SystemClock
 from tests.fakes.local_server import LocalServer
 

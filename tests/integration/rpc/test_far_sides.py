@@ -15,6 +15,7 @@ import hpack
 import pytest
 
 from core.errors import Invalid
+from core.http1 import proxy_connect
 from core.http2 import frames
 from core.http2.frames import (
     DATA,
@@ -29,7 +30,7 @@ from core.http2.frames import (
     ErrorCode,
     frame,
 )
-from core.rpc import http2_server, proxy_connect
+from core.rpc import http2_server
 from core.rpc.calls import Call, CallFailed, CallStatus, Handler, ServerLimits
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
 from core.rpc.http2_server import Http2Server

@@ -1,4 +1,4 @@
-"""One connection to the API server, used by one request at a time."""
+"""One connection of a client, used by one request at a time."""
 
 import asyncio
 import ssl
@@ -26,15 +26,15 @@ class ConnectionUser(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """A connection to the API server. `user` is None while idle; an idle connection that receives
-    bytes is closed.
+    """A connection to a server. `user` is None while idle; an idle connection that receives bytes
+    is closed. `on_lost` is called after its end. `used`: it has had a user before.
     `transport_below_tls`: the transport below TLS. Reading is paused there, because uvloop's TLS
     drops undelivered bytes when the other side ends. `tls`: the context of the connection.
     """
 
     def __init__(
         self,
-        on_idle_lost: Callable[["UpstreamConnection"], None],
+        on_lost: Callable[["UpstreamConnection"], None],
         transport_below_tls: asyncio.Transport | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -42,7 +42,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.user: ConnectionUser | None = None
         self.used = False
         self.write_paused = False
-        self._on_idle_lost = on_idle_lost
+        self._on_lost = on_lost
         self._transport: asyncio.Transport
         self._transport_below_tls = transport_below_tls
         self._readable_transport: asyncio.Transport
@@ -70,9 +70,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         user, self.user = self.user, None
-        if user is None:
-            self._on_idle_lost(self)
-        else:
+        self._on_lost(self)
+        if user is not None:
             user.on_upstream_closed()
 
     def write(self, data: Buffer) -> None:
