@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.errors import Invalid, TowlineError, Unavailable
 from core.identity import new_id
-from core.links.websocket import WebSocketForwarder
 from core.rpc.calls import CallChannel
 from core.runtime.clock import Clock, SystemClock
 from core.runtime.tasks import Tasks
@@ -50,7 +49,13 @@ from syncagent.kube.impersonation import ImpersonationProof, impersonation_probl
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.kube.server_tls import RotatedTls
-from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
+from syncagent.link.channel import (
+    LOOPBACK,
+    Endpoint,
+    Forwarder,
+    proxy_to,
+    websocket_forwarder,
+)
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
@@ -155,7 +160,7 @@ class Agent:
     renewal: TokenRenewal
     local: LocalServices | None = None
     status_pages: StatusServer | None = None
-    forwarder: WebSocketForwarder | None = None
+    forwarder: Forwarder | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
@@ -583,10 +588,7 @@ def upstream_of(
     settings: KubernetesSettings, access: ApiServerAccess, client: KubeClient, clock: Clock
 ) -> Upstream:
     """Describes the API server to the tunnel. Invalid: the settings do not fit the kubeconfig."""
-    server = urlsplit(access.server)
-    if server.hostname is None:
-        raise Invalid(f"the kubeconfig's server {access.server!r} has no host")
-    tls, token = access.tls, access.bearer
+    address, tls, token = access.address, access.tls, access.bearer
     trusts_connections = access.certified or access.token is None
     if settings.impersonator:
         tls, token = access.anonymous_tls, token_of(settings.impersonator, client, clock).get
@@ -596,14 +598,12 @@ def upstream_of(
             "kubernetes.passthrough needs a kubeconfig with a token: the API server would ignore "
             "users' tokens beside a client certificate"
         )
-    port = server.port or (443 if server.scheme == "https" else 80)
-    prefix = server.path.rstrip("/").encode()
     return Upstream(
-        server.hostname,
-        port,
+        address.host,
+        address.port,
         tls,
         token,
-        prefix,
+        access.prefix.encode(),
         trusts_connections,
         access.server_name,
         access.proxy,
@@ -679,7 +679,7 @@ def _freezing(
     return Freezing(switch, client, tunnel, engine, settings.file, configmap)
 
 
-def _websocket_forwarder(hub: HubSettings, clock: Clock) -> WebSocketForwarder | None:
+def _websocket_forwarder(hub: HubSettings, clock: Clock) -> Forwarder | None:
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
@@ -692,10 +692,10 @@ def _websocket_forwarder(hub: HubSettings, clock: Clock) -> WebSocketForwarder |
         return tls
 
     tls = RotatedTls(load, lambda: [*system_authorities(), *own], clock)
-    return WebSocketForwarder(hub.address, tls.context)
+    return websocket_forwarder(hub.address, tls.context)
 
 
-def _endpoint(hub: HubSettings, forwarder: WebSocketForwarder | None) -> Endpoint:
+def _endpoint(hub: HubSettings, forwarder: Forwarder | None) -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
     if forwarder is None:
         return Endpoint(hub.address, hub.token, ca, hub.server_name, hub.wire)

@@ -19,6 +19,7 @@ import orjson
 import yaml
 
 from core.errors import Invalid, Unavailable
+from core.http1.pool import ServerAddress
 from core.json_object import JsonObject
 from core.remotes import is_loopback_host
 from core.runtime.atomic_files import write_atomically
@@ -81,6 +82,20 @@ class ApiServerAccess:
     kubeconfig_token: "KubeconfigToken | None" = None
     server_name: str | None = None
     proxy: str | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> ServerAddress:
+        """The address without its path. Invalid: the server has no host."""
+        server = urlsplit(self.server)
+        if server.hostname is None:
+            raise Invalid(f"the kubeconfig's server {self.server!r} has no host")
+        port = server.port or (443 if server.scheme == "https" else 80)
+        return ServerAddress(server.hostname, port, self.tls, self.server_name, self.proxy)
+
+    @property
+    def prefix(self) -> str:
+        """The path of the server, before all paths; empty: none."""
+        return urlsplit(self.server).path.rstrip("/")
 
     async def bearer(self) -> str:
         """Returns the token for a request; empty: none."""

@@ -5,22 +5,20 @@ messages.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlencode
 
-import aiohttp
 import orjson
 import structlog
-from yarl import URL
 
 from core.errors import Unavailable
 from core.json_object import JsonValue
 from core.runtime.clock import Clock
 from core.spec.bundle import KubeObject
 from syncagent.kube.access import ApiServerAccess
-from syncagent.kube.sockets import OwnedSockets
+from syncagent.kube.http import HttpBody, HttpClient, HttpRequest
 from syncagent.ports import RequestRefused
 
 log = structlog.get_logger(__name__)
@@ -33,14 +31,12 @@ JSON_PATCH = "application/json-patch+json"
 _TRIES = 4
 _MALFORMED = "failed to create typed patch object"
 _OVERLOADED = {429, 503, 504}
-_TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=10)
+_TIMEOUT_S = 60.0
 _PING_S = 4.0
 # The server ends a watch within 6 min: one that is silent longer is dead.
 _SILENCE_S = 400.0
 _MAX_WAIT_S = 30.0
-_CONNECTIONS_KEPT_S = 10.0
 _ALL = "*"
-_LOST = (TimeoutError, aiohttp.ClientError, OSError)
 
 
 def _permit_write() -> None:
@@ -70,14 +66,11 @@ class KubeClient:
         self._requests = asyncio.Semaphore(2 * concurrency)
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at: dict[str, float] = {}
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets = OwnedSockets()
+        self._http, self._prefix = HttpClient(access.address), access.prefix
 
     async def close(self) -> None:
         """Closes all connections, also those of cancelled requests."""
-        if self._session is not None:
-            await self._session.close()
-        await self._sockets.close()
+        await self._http.close()
 
     def interrupt_writes(self) -> None:
         """Ends all open writes at once; each raises the error of `check_write`, or Unavailable."""
@@ -99,6 +92,8 @@ class KubeClient:
         Unavailable: the server cannot be reached.
         """
         headers = {"Accept": accept, "Content-Type": content_type, **impersonation}
+        if method == "GET":
+            headers["Accept-Encoding"] = "gzip"
         for attempt in range(1, _TRIES + 1):
             status, retry_after, answer = await self._try_request(
                 method, path, query, body, headers
@@ -115,21 +110,22 @@ class KubeClient:
         """Reads the beginning of a text response. Refused, Unavailable: see `request`."""
         data = b""
         async with self.stream(path, query) as stream:
-            while len(data) < limit and (part := await stream.read(limit - len(data))):
+            async for part in stream:
                 data += part
-        return data.decode(errors="replace")
+                if len(data) >= limit:
+                    break
+        return data[:limit].decode(errors="replace")
 
     async def ping(self) -> None:
         """Checks the API server's health, past all queues. Unavailable: no response, or an
         error.
         """
+        request = self._request("GET", "/livez", None, await self._access.headers())
         with self._translated_errors():
-            headers = await self._access.headers()
-            timeout = aiohttp.ClientTimeout(total=_PING_S)
-            url = self._url_for("/livez", None)
-            async with self._open_response("GET", url, headers, timeout=timeout) as response:
-                self._note_refusal(response.status)
-                error = _error_for(response.status, _parse_body(await response.read()))
+            async with asyncio.timeout(_PING_S):
+                answer = await self._http.send(request)
+        self._note_refusal(answer.status)
+        error = _error_for(answer.status, _parse_body(answer.body))
         if isinstance(error, Unavailable):
             raise error
         if error.status >= 500:
@@ -142,23 +138,20 @@ class KubeClient:
         query: Mapping[str, str],
         accept: str = JSON,
         impersonation: Mapping[str, str] = MappingProxyType({}),
-    ) -> AsyncGenerator[aiohttp.StreamReader]:
+    ) -> AsyncGenerator[HttpBody]:
         """Opens the body of a long response (a watch). Refused, Unavailable: see `request`."""
         await self._wait_for_throttle(_group_of(path))
+        headers = {"Accept": accept, **impersonation, **await self._access.headers()}
+        request = self._request("GET", path, query, headers)
         with self._translated_errors():
-            headers = {"Accept": accept, **impersonation, **await self._access.headers()}
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
-            url = self._url_for(path, query)
-            async with self._open_response("GET", url, headers, timeout=timeout) as response:
+            async with self._http.open(request, _SILENCE_S) as response:
                 if response.status >= 400:
                     self._note_refusal(response.status)
+                    wait = _seconds_of(response.retry_after)
                     if response.status in _OVERLOADED:
-                        self._delay_group(_group_of(path), _retry_after(response), 1)
+                        self._delay_group(_group_of(path), wait, 1)
                     raise _error_for(response.status, _parse_body(await response.read()))
-                try:
-                    yield response.content
-                finally:
-                    _abort(response)
+                yield response
 
     async def _try_request(
         self,
@@ -176,27 +169,31 @@ class KubeClient:
             async with self._requests:
                 if self._resume_at:
                     await self._wait_for_throttle(_ALL)
-                return await self._send_and_read(method, self._url_for(path, query), body, headers)
+                return await self._send_and_read(method, path, query, body, headers)
 
     async def _send_and_read(
-        self, method: str, url: URL, body: object, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: object,
+        headers: dict[str, str],
     ) -> tuple[int, float | None, dict[str, object]]:
         data = None if body is None else orjson.dumps(body)
-        limit = asyncio.timeout(None)
+        limit = asyncio.timeout(_TIMEOUT_S)
         if method != "GET":
             self._check_write()
             self._writes.add(limit)
         try:
             async with limit:
                 signed = headers | await self._access.headers()
-                async with self._open_response(method, url, signed, data) as response:
-                    answer = _parse_body(await response.read())
-                    self._note_refusal(response.status)
-                    return response.status, _retry_after(response), answer
-        except _LOST as error:
-            if limit.expired():
+                response = await self._http.send(self._request(method, path, query, signed, data))
+            self._note_refusal(response.status)
+            return response.status, _seconds_of(response.retry_after), _parse_body(response.body)
+        except OSError as error:
+            if limit.expired() and method != "GET":
                 self._check_write()
-            raise self._connection_error(error) from error
+            raise _connection_error(error) from error
         finally:
             self._writes.discard(limit)
 
@@ -231,78 +228,39 @@ class KubeClient:
         if status == 401 and self._access.token is not None:
             self._access.token.expire()
 
-    def _url_for(self, path: str, query: Mapping[str, str] | None) -> URL:
-        """Builds a URL from an encoded path; the base is cached."""
-        base = _base_url(self._access.server, tuple(query.items()) if query else ())
-        return base.with_path(base.raw_path.rstrip("/") + path, encoded=True, keep_query=True)
-
-    def _open_response(
+    def _request(
         self,
         method: str,
-        url: URL,
-        headers: dict[str, str],
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str],
         data: bytes | None = None,
-        timeout: aiohttp.ClientTimeout = _TIMEOUT,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Sends a request. After a rotation of certificates, it uses a new connection."""
-        access, session = self._access, self._open_session()
-        return session.request(
-            method,
-            url,
-            data=data,
-            headers=headers,
-            timeout=timeout,
-            ssl=access.tls() if access.tls else True,
-            server_hostname=access.server_name,
-            proxy=access.proxy,
-        )
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0,
-                    keepalive_timeout=_CONNECTIONS_KEPT_S,
-                    socket_factory=self._sockets.make,
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=True,
-            )
-        return self._session
+    ) -> HttpRequest:
+        """Makes a request for an encoded path."""
+        target = f"{self._prefix}{path}"
+        if query:
+            target = f"{target}?{_encoded_query(tuple(query.items()))}"
+        return HttpRequest(method, target, headers, data)
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
         """Translates network errors to `Unavailable`."""
         try:
             yield
-        except _LOST as error:
-            raise self._connection_error(error) from error
-
-    def _connection_error(self, error: Exception) -> Unavailable:
-        if isinstance(error, TimeoutError):
-            return Unavailable("cannot reach the API server: request timed out")
-        return Unavailable(f"cannot reach the API server: {_reason(error)}")
-
-
-def _abort(response: aiohttp.ClientResponse) -> None:
-    """Ends the connection of a response that still goes on, without a goodbye over TLS: the server
-    may be slow to answer it."""
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
+        except OSError as error:
+            raise _connection_error(error) from error
 
 
 @lru_cache(256)
-def _base_url(server: str, query: tuple[tuple[str, str], ...]) -> URL:
-    """Builds a URL without its path, cached because nearly all requests have a few forms."""
-    return URL(f"{server}?{urlencode(query)}" if query else server, encoded=True)
+def _encoded_query(query: tuple[tuple[str, str], ...]) -> str:
+    """Encodes a query; cached because nearly all requests have a few forms."""
+    return urlencode(query)
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"its certificate is not trusted: {error.certificate_error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"{error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
-    return str(error) or type(error).__name__
+def _connection_error(error: OSError) -> Unavailable:
+    if isinstance(error, TimeoutError):
+        return Unavailable("cannot reach the API server: request timed out")
+    return Unavailable(f"cannot reach the API server: {error}")
 
 
 def _parse_body(data: bytes) -> KubeObject:
@@ -319,9 +277,8 @@ def _group_of(path: str) -> str:
     return parts[2] if len(parts) > 2 else ""
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else None
+def _seconds_of(retry_after: str) -> float | None:
+    return float(retry_after) if retry_after.isdecimal() else None
 
 
 def _error_for(status: int, answer: KubeObject) -> RequestRefused | Unavailable:

@@ -65,7 +65,7 @@ class KubeFacts:
         """Reads the metrics in pieces: they are megabytes, and only a few lines matter."""
         found, rest, read = [], b"", 0
         async with self._client.stream("/metrics", {}, "text/plain") as content:
-            async for data in content.iter_any():
+            async for data in content:
                 read += len(data)
                 whole, _, rest = (rest + data).rpartition(b"\n")
                 found += deprecated_in(whole)

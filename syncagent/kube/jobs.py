@@ -1,11 +1,9 @@
 """One-time Jobs and Pods, and their logs: the port `JobCluster` over HTTP."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 from urllib.parse import quote
-
-import aiohttp
 
 from core.spec.objects import ObjectRef
 from syncagent.domain.objects import KubeObject, metadata_of
@@ -23,7 +21,7 @@ class JobSender(RequestSender, Protocol):
 
     def stream(
         self, path: str, query: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+    ) -> AbstractAsyncContextManager[AsyncIterable[bytes]]:
         """Opens the body of a long response. Refused, Unavailable."""
         ...
 
@@ -68,7 +66,7 @@ class KubeJobs:
         query = {"container": container, "tailLines": str(_TAIL_LINES)}
         end = bytearray()
         async with self._client.stream(_log_path(pod), query) as content:
-            async for data in content.iter_any():
+            async for data in content:
                 end += data
                 del end[:-max_bytes]
         return end.decode(errors="replace")
@@ -77,7 +75,7 @@ class KubeJobs:
         query = {"container": container, "follow": "true"}
         rest = b""
         async with self._client.stream(_log_path(pod), query) as content:
-            async for data in content.iter_any():
+            async for data in content:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     take(line + b"\n")

@@ -8,12 +8,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import quote
 
-import aiohttp
-
 from core.errors import Invalid
 from core.json_object import JsonValue
 from core.spec.bundle import KubeObject
 from syncagent.kube.client import JSON, KubeClient
+from syncagent.kube.http import HttpBody
 from syncagent.kube.impersonation import ImpersonationProof
 from syncagent.ports import RequestRefused
 
@@ -62,9 +61,7 @@ class ServiceAccountClient:
             raise
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, query: Mapping[str, str]
-    ) -> AsyncGenerator[aiohttp.StreamReader]:
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[HttpBody]:
         """Opens the body of a long response; see `KubeClient.stream`."""
         await self._proof.require()
         async with self._client.stream(path, query, impersonation=self._headers) as body:

@@ -4,9 +4,8 @@ Gone).
 """
 
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
-import aiohttp
 import orjson
 import structlog
 
@@ -176,10 +175,10 @@ def _with_type(item: KubeObject, api: GroupVersionKind) -> KubeObject:
     return item
 
 
-async def _split_lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _split_lines(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """Splits a watch into lines, independent of network packets."""
     rest = b""
-    async for part in stream.iter_any():
+    async for part in stream:
         *whole, rest = (rest + part).split(b"\n")
         for line in whole:
             if line:

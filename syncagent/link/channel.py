@@ -1,7 +1,10 @@
 """The connection to the control plane: address, trust, token."""
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -54,6 +57,24 @@ class Endpoint:
             )
         tls = client_tls(self.ca) if secure else None
         return Http2Channel(CallTarget(host, port, tls, self.server_name, proxy), clock)
+
+
+class Forwarder(Protocol):
+    """A local port that leads to the control plane while `run` runs."""
+
+    port: int
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        ...
+
+
+def websocket_forwarder(url: str, tls: Callable[[], ssl.SSLContext]) -> Forwarder:
+    """Builds the WebSocket pipe; imported on demand, as its library needs about 9 MB.
+
+    Invalid: not a wss:// URL.
+    """
+    return import_module("core.links.websocket").WebSocketForwarder(url, tls)
 
 
 def proxy_to(host: str) -> str:
