@@ -105,9 +105,7 @@ class WebhookRoutes:
             return await look_up(id[:64]) or ""
 
     def _is_signed(self, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-        """Verifies a Standard Webhooks signature: HMAC-SHA256 over id, time and body, at most 5
-        minutes old.
-        """
+        """Verifies a Standard Webhooks signature over id, time and body, at most 5 minutes old."""
         timestamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
         now = self._clock.now()
         if not secret or not timestamp.isdecimal() or len(timestamp) > 12 or not 0 < len(id) <= 256:

@@ -68,8 +68,7 @@ class PipelineLoop(BackgroundLoop):
         )
 
     async def start(self) -> None:
-        """Starts in the background: follows changes, and sweeps all pipelines now and
-        periodically."""
+        """Follows changes in the background, and sweeps all pipelines now and periodically."""
         self._context.manifests.on_state(
             lambda state: self._changed_repositories.add(state.repository_id)
         )

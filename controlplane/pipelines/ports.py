@@ -37,9 +37,6 @@ class PipelineServiceStore(PipelineRows[PipelineService], ServiceRows[PipelineSe
     async def promoted(self, services: Ids) -> list[PipelineService]:
         return await self.select(service_id=services, promoted=True)
 
-    async def set_promoted(self, id: str, promoted: bool) -> None:
-        await self.change(id, promoted=promoted)
-
 
 class PipelineEventStore(PipelineRows[PipelineEvent], Protocol):
     """Events of pipelines."""

@@ -183,9 +183,6 @@ class ServiceStore(DeletableRows[Service], ProjectRows[Service], Protocol):
     async def remove_owner(self, id: str) -> None:
         await self.change(id, owner_kind=None, owner_id=None)
 
-    async def promote(self, id: str, sha: str | None) -> None:
-        await self.change(id, promoted=True, pinned_sha=sha)
-
     async def unpin(self, id: str) -> None:
         await self.change(id, promoted=False, pinned_sha=None)
 

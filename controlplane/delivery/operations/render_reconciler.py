@@ -77,8 +77,7 @@ class _Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _StaleService:
-    """A service that has to be rendered: its render state, and the git ids of its paths at the
-    commit."""
+    """A service to render: its render state, and the git ids of its paths at the commit."""
 
     state: RenderState
     commit: Commit
@@ -288,8 +287,7 @@ class RenderReconciler(ContextOperations):
     def _with_new_attestation(
         self, before: Service, after: Service, rendered: RenderedBundle
     ) -> Service:
-        """The service with a new attestation of the same objects, if its inputs or its fence
-        changed."""
+        """The service with a new attestation of the same objects, if inputs or fence changed."""
         if before.desired.input_digest or rendered.attestation == before.desired.attestation:
             return after
         return after.changed(

@@ -58,9 +58,7 @@ class GeneratorDefinition(NamedRow):
 
     @property
     def target(self) -> Resource:
-        """Returns the definition's location for authorization; permissions on it apply to services
-        there.
-        """
+        """Returns the location of the definition and of its services for authorization."""
         return Resource.of_project(ResourceKind.SERVICE, self.project_id, self.id, self.name)
 
 

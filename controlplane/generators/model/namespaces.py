@@ -1,6 +1,4 @@
-"""Managed namespaces: a namespace with labels, annotations and a
-quota on every matching cluster.
-"""
+"""Managed namespaces: a namespace with labels and a quota on every matching cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -81,9 +81,7 @@ class ExistingServices:
 def plan_changes(
     evaluation: GeneratorEvaluation, present: ExistingServices, max_removals: int
 ) -> TargetPlan:
-    """Plans the changes; after them exactly the generated services exist, apart from the plan's
-    exceptions.
-    """
+    """Plans the changes after which the generated services exist, except those in doubt."""
     generated, duplicates = _unique_by_place(evaluation.services)
     owned: dict[Place, Service] = {
         (service.cluster_id, service.name): service for service in present.owned

@@ -183,8 +183,7 @@ class GeneratorOperations(NamedOperations[D], ABC, Generic[D, C]):
         return replace(definition, confirmed=confirm or definition.confirmed)
 
     async def _with_repository(self, tx: Change, change: C, project_id: str) -> C:
-        """The change with the ID of a repository that it names by URL; `project_id` is that of the
-        services."""
+        """The change with the ID of a repository that it names by URL, in the services' project."""
         return change
 
     @abstractmethod

@@ -131,8 +131,7 @@ class GlobalServices(GeneratorOperations[GlobalService, GlobalChange]):
         return [service for service in services if actor.may(Verb.READ, service.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[GlobalServiceView]:
-        """The effective configuration of each matching cluster that the actor may see, by
-        handle."""
+        """The effective configuration of each matching, visible cluster, sorted by handle."""
         definition = await self.get(actor, id)
         async with self._context.store.read() as tx:
             template, _ = await template_of(tx, definition)

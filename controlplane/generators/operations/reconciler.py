@@ -375,8 +375,8 @@ def problem_of(plan: TargetPlan) -> str:
 async def delete_generator(tx: Transaction, definition: AnyGenerator) -> None:
     """Deletes a generator with its overrides."""
     if definition.kind is OwnerKind.GLOBAL:
-        for row in await tx[GlobalOverrideStore].of_definition(definition.id):
-            await tx[GlobalOverrideStore].remove(row.id)
+        overrides = await tx[GlobalOverrideStore].of_definition(definition.id)
+        await tx[GlobalOverrideStore].remove_each([override.id for override in overrides])
     await generator_table(tx, definition.kind).remove(definition.id)
 
 

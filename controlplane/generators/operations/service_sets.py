@@ -56,8 +56,7 @@ class ServiceSets(GeneratorOperations[ServiceSet, SetChange]):
     async def _fill_in(
         self, tx: Transaction, actor: Actor, definition: ServiceSet, change: SetChange
     ) -> ServiceSet:
-        """The set with its template and generator; the actor must be able to read their
-        repositories."""
+        """The set with its template and generator, whose repositories the actor must read."""
         if change.generator is not None:
             definition = replace(definition, generator=change.generator.checked())
         generator = definition.generator

@@ -63,9 +63,7 @@ def on_skipped(draft: StateDraft, event: ev.Skipped) -> None:
 
 
 def on_externally_answered(draft: StateDraft, event: ev.ExternallyAnswered) -> None:
-    """Applies a program's answer: approval counts for the current digests, refusal stops the
-    release.
-    """
+    """Applies a program's answer: a yes to the current digests, or a no to the release."""
     context = gate_context(draft, event.gate)
     gate = context.gate
     if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:

@@ -54,9 +54,7 @@ def on_change_hinted(draft: StateDraft, event: ev.ChangeHinted) -> None:
 
 
 def on_base_moved(draft: StateDraft, event: ev.BaseMoved) -> None:
-    """Moves the release back before the gates of its stage, where it is rendered and evaluated
-    again.
-    """
+    """Moves the release back before the gates of its stage, where it is rendered again."""
     _check_promoted_by_git(draft, event.stage)
     state = draft.promoting_stage(event.stage, event.release)
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")

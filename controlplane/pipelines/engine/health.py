@@ -18,9 +18,7 @@ PASSED_BEFORE = GateState(GateStatus.OPEN, "passed earlier with this release")
 
 
 def set_health(draft: StateDraft, stage: StageId, health: Health, *reasons: str) -> None:
-    """Records the health of a stage. The first HEALTHY verifies it; soaking counts continuous
-    health.
-    """
+    """Records the health of a stage; the first HEALTHY verifies its release."""
     state, target = draft.stage(stage), draft.pipeline.stage[stage]
     reason = "; ".join(reason for reason in reasons if reason)
     settled = health is Health.HEALTHY

@@ -101,9 +101,7 @@ def on_check_answered(draft: StateDraft, event: ev.CheckAnswered) -> None:
 
 
 def on_stage_rendered(draft: StateDraft, event: ev.StageRendered) -> None:
-    """Records a render; the first completes the content to approve, a different one voids
-    approvals.
-    """
+    """Records a render; another content than before voids approvals."""
     _check_render(draft, event)
     renders = draft.stage(event.stage).rendered
     before = renders.get(event.release)

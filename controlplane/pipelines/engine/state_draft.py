@@ -27,9 +27,7 @@ class NotApplicable(Conflict):
 
 
 class StateDraft:
-    """Working copy of a state for one step. Drops state of stages and edges that the pipeline no
-    longer has.
-    """
+    """Working copy of a state for one step, without parts that the pipeline no longer has."""
 
     def __init__(self, pipeline: Pipeline, state: PipelineState, now: datetime) -> None:
         self.pipeline = pipeline

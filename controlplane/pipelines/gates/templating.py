@@ -29,9 +29,7 @@ def fill_manifest(value: JsonValue, values: Mapping[str, str]) -> JsonValue:
 
 
 def parse_outputs(messages: Mapping[str, str]) -> dict[str, str]:
-    """Returns the termination messages by container, and their lines
-    `NAME=VALUE` by name as well.
-    """
+    """Returns the termination messages by container, and their lines `NAME=VALUE` by name."""
     outputs = dict(messages)
     for message in messages.values():
         for line in message.splitlines():

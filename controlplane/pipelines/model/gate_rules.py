@@ -59,9 +59,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class GateInputs:
-    """Inputs of a gate's decision. `digests` are those that would enter the stage after the
-    gate.
-    """
+    """Inputs of a gate's decision; `digests` would enter the stage after the gate."""
 
     source: StageState
     digests: Digests
@@ -160,9 +158,7 @@ class Step:
 
 
 def needs_approval(rule: GateRule, state: GateState) -> bool:
-    """Returns whether users decide now; a workflow asks for approval once the preceding steps have
-    passed.
-    """
+    """Returns whether users decide now; in a workflow, once the preceding steps have passed."""
     if state.status is not GateStatus.RUNNING:
         return False
     if rule.asks_users:

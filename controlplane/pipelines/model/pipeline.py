@@ -84,9 +84,7 @@ class StageEdge:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user who last saved a pipeline; restricted queries to clusters run with this user's
-    permissions.
-    """
+    """The user who last saved a pipeline, with whose permissions checks read clusters."""
 
     id: str = ""
     email: str = ""

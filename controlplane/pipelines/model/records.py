@@ -90,9 +90,7 @@ class PipelineTrigger:
 
     @property
     def not_before(self) -> datetime | None:
-        """Returns the time until which a server asked not to be
-        polled, if later than the interval.
-        """
+        """Returns the time before which a server asked not to be polled, if after the interval."""
         if self.checked_at is None or self.next_at is None:
             return None
         is_postponed = self.next_at - self.checked_at > timedelta(seconds=self.interval_s)

@@ -137,9 +137,7 @@ def plan_waves(rollout: Rollout, members: Sequence[StageMember]) -> Waves:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Services that get the release now, and the reason why others wait; `wake`: when that may
-    change.
-    """
+    """Services that get the release now; the reason why others wait, at most until `wake`."""
 
     services: tuple[ServiceId, ...] = ()
     reason: str = ""

@@ -33,9 +33,7 @@ def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
 
 
 def highest_version(tags: Iterable[str], versions: str) -> str | None:
-    """Returns the tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` is a
-    chart's form.
-    """
+    """Returns the tag of the highest version in a range; `v1.2.0` is 1.2.0, `1.2_a` is 1.2+a."""
     spec = NpmSpec(versions)
     candidates: list[tuple[Version, str]] = []
     for tag in tags:

@@ -81,8 +81,7 @@ async def store_changing(
 async def _lock_budget_groups(
     tx: Transaction, spec: pipeline.Pipeline, services: Mapping[str, Service]
 ) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
-    """Locks the groups with a budget that contain clusters of the pipeline; also its clusters by
-    id."""
+    """Locks the groups with a budget over clusters of the pipeline; also its clusters by id."""
     groups = await tx[ClusterGroupStore].with_budget()
     if not groups:
         return (), {}

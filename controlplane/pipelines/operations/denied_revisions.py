@@ -28,8 +28,7 @@ class RevisionDenials:
         self._engine = engine
 
     async def all(self, actor: Actor) -> list[DeniedRevision]:
-        """Denied commits and digests: those of all projects, and of projects with readable
-        pipelines."""
+        """Denied commits and digests, of all projects or of projects with readable pipelines."""
         async with self._context.read(actor) as tx:
             rows = await tx[DeniedRevisionStore].all()
         visible = [

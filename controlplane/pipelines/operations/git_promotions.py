@@ -46,8 +46,7 @@ class GitTarget:
 
 
 class GitPromotions:
-    """Writes releases of stages that are promoted by git, and tracks pipelines that wait for a
-    merge."""
+    """Writes releases to git, and tracks pipelines that wait for a merge."""
 
     def __init__(self, context: OperationContext) -> None:
         self._context = context
@@ -141,8 +140,7 @@ class GitPromotions:
         return status
 
     def pipelines_awaiting_merge(self, repository_id: str) -> frozenset[str]:
-        """Ids of the pipelines that wait for a merge in a repository, as far as this process
-        knows."""
+        """Ids of the pipelines that this process knows to wait for a merge in a repository."""
         return frozenset(self._awaiting_merge.get(repository_id, ()))
 
     async def branch_tip(self, change: GitWriteStatus) -> str:

@@ -72,8 +72,7 @@ async def environment_events(
 async def disabled_approver_events(
     tx: Transaction, spec: pipeline.Pipeline, state: PipelineState
 ) -> list[ev.ApproversLeft]:
-    """Event for approvers who were disabled; comes before decisions, so their approvals do not
-    count."""
+    """Event for approvers who were disabled. It precedes decisions, for which they do not count."""
     approvers = {
         approval.actor
         for _, gate_state, _ in gates_in_progress(spec, state)

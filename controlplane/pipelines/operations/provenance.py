@@ -262,8 +262,7 @@ def _unverified_signature(source: SignedSource, evidence: Evidence) -> str:
 async def _approvals(
     tx: Transaction, actor: Actor, service: Service, revision: Revision | None
 ) -> AsyncIterator[ProvenanceLink]:
-    """The decisions of users about the release that brought the desired bundle, in pipelines that
-    the caller may read."""
+    """The decisions about the release of the desired bundle, in readable pipelines."""
     if revision is None or revision.release_id is None:
         return
     rows = await tx[PipelineServiceStore].of_services([service.id])

@@ -108,8 +108,7 @@ class SpecBuilder:
 
 
 async def check_cluster_access(tx: Transaction, actor: Actor, spec: pipeline.Pipeline) -> None:
-    """Requires the permissions for gates that run jobs in clusters or query their
-    Prometheus."""
+    """Requires the permissions for gates that run jobs in clusters or query their Prometheus."""
     for stage, gate in spec.all_gates:
         for rule in gate.rule.leaf_rules():
             if access := rule.cluster_access():

@@ -14,6 +14,7 @@ from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineService
 from controlplane.pipelines.model.rollout import StageMember, Strategy, plan_waves
 from controlplane.pipelines.ports import PipelineServiceStore, PipelineStore
+from controlplane.platform.parts import Columns
 from controlplane.platform.ports import Transaction
 from controlplane.services.model.service import Service
 from controlplane.services.ports import ServiceStore
@@ -77,13 +78,16 @@ async def bind_services(
     for id in promoted ^ promoted_before:
         if id in readable:
             require(actor, Verb.WRITE, readable[id].target)
-    for id in promoted - promoted_before:
-        if (other := await promoting_pipeline_name(tx, id)) is not None:
-            raise Conflict(f"service {readable[id].name!r} belongs to another pipeline: {other}")
-        await tx[ServiceStore].promote(id, readable[id].desired.commit_sha)
-    removed = await tx[ServiceStore].lock(promoted_before - promoted)
-    for service in removed:
-        await _end_promotion(tx, service)
+    added = promoted - promoted_before
+    if taken := await tx[PipelineServiceStore].promoted(added):
+        id = ServiceId(taken[0].service_id)
+        other = await promoting_pipeline_name(tx, id)
+        raise Conflict(f"service {readable[id].name!r} belongs to another pipeline: {other}")
+    pinned = {id: readable[id].desired.commit_sha for id in added}
+    await tx[ServiceStore].change_each(
+        {id: {"promoted": True, "pinned_sha": sha} for id, sha in pinned.items()}
+    )
+    removed = await _end_promotions(tx, promoted_before - promoted)
     await _store_service_rows(tx, spec)
     return removed
 
@@ -138,24 +142,30 @@ async def promoting_pipeline_name(tx: Transaction, service_id: str) -> str | Non
 
 async def unbind_services(tx: Transaction, spec: pipeline.Pipeline) -> list[Service]:
     """Lets all services of a pipeline follow their refs again, and returns them."""
-    unbound = await tx[ServiceStore].lock(promoted_by(spec))
-    for service in unbound:
-        await _end_promotion(tx, service)
-    for row in await tx[PipelineServiceStore].of_pipeline(spec.id):
-        await tx[PipelineServiceStore].remove(row.id)
-    return unbound
+    services = await _end_promotions(tx, promoted_by(spec))
+    rows = await tx[PipelineServiceStore].of_pipeline(spec.id)
+    await tx[PipelineServiceStore].remove_each([row.id for row in rows])
+    return services
 
 
-async def _end_promotion(tx: Transaction, service: Service) -> None:
-    """Ends the promotion of a service; notifies its agent if a stage policy verified the bundle."""
-    is_new = service.desired.stage_verification is not None and service.desired.digest is not None
-    await tx[ServiceStore].change(
-        service.id,
-        promoted=False,
-        pinned_sha=None,
-        stage_verification=None,
-        generation=service.desired.generation + is_new,
-    )
+async def _end_promotions(tx: Transaction, ids: Collection[ServiceId]) -> list[Service]:
+    """Lets services follow their refs again, and returns them.
+
+    A service that its stage verified gets a new generation, for its agent.
+    """
+    services = await tx[ServiceStore].lock(ids)
+    changes: dict[str, Columns] = {}
+    for service in services:
+        desired = service.desired
+        is_new = desired.stage_verification is not None and desired.digest is not None
+        changes[service.id] = {
+            "promoted": False,
+            "pinned_sha": None,
+            "stage_verification": None,
+            "generation": desired.generation + is_new,
+        }
+    await tx[ServiceStore].change_each(changes)
+    return services
 
 
 async def _store_service_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
@@ -171,13 +181,15 @@ async def _store_service_rows(tx: Transaction, spec: pipeline.Pipeline) -> None:
         id = f"{spec.id}/{BY_FLEET}"
         rows[id] = PipelineService(id, spec.id, BY_FLEET, False)
     existing = {row.id: row for row in await tx[PipelineServiceStore].of_pipeline(spec.id)}
-    for id in existing.keys() - rows.keys():
-        await tx[PipelineServiceStore].remove(id)
-    for id, row in rows.items():
-        if id not in existing:
-            await tx[PipelineServiceStore].add(row)
-        elif existing[id].promoted is not row.promoted:
-            await tx[PipelineServiceStore].set_promoted(id, row.promoted)
+    await tx[PipelineServiceStore].remove_each(existing.keys() - rows.keys())
+    await tx[PipelineServiceStore].add_each(rows[id] for id in rows if id not in existing)
+    await tx[PipelineServiceStore].change_each(
+        {
+            id: {"promoted": row.promoted}
+            for id, row in rows.items()
+            if id in existing and existing[id].promoted is not row.promoted
+        }
+    )
 
 
 def _stage_depends_on_clusters(stage: pipeline.Stage) -> bool:

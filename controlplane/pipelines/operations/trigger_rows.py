@@ -23,16 +23,13 @@ async def store_pipeline_rows(
 
     An empty secret keeps the present one.
     """
-    gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.all_gates}
-    for row in await tx[PipelineGateStore].of_pipeline(spec.id):
-        if gates.pop(pipeline.GateId(row.id), None) is None:
-            await tx[PipelineGateStore].remove(row.id)
-    for gate in gates.values():
-        await tx[PipelineGateStore].add(gate)
+    gates = {str(gate.id) for _, gate in spec.all_gates}
+    old_gates = {row.id for row in await tx[PipelineGateStore].of_pipeline(spec.id)}
+    await tx[PipelineGateStore].remove_each(old_gates - gates)
+    await tx[PipelineGateStore].add_each(PipelineGate(id, spec.id) for id in gates - old_gates)
     old_rows = {row.id: row for row in await tx[PipelineTriggerStore].of_pipeline(spec.id)}
     polled_triggers = {trigger.id: trigger for trigger in spec.triggers if trigger.watches}
-    for id in old_rows.keys() - polled_triggers.keys():
-        await tx[PipelineTriggerStore].remove(id)
+    await tx[PipelineTriggerStore].remove_each(old_rows.keys() - polled_triggers.keys())
     for id, trigger in polled_triggers.items():
         plain = secrets.get(trigger.name)
         sealed = context.sealer.seal(plain.encode(), f"{SEAL_CONTEXT}:{id}") if plain else None
@@ -52,10 +49,10 @@ def open_webhook_secret(sealer: Sealer, row: PipelineTrigger) -> bytes:
 
 async def delete_pipeline_rows(tx: Transaction, pipeline_id: str) -> None:
     """Deletes the rows of a deleted pipeline."""
-    for gate in await tx[PipelineGateStore].of_pipeline(pipeline_id):
-        await tx[PipelineGateStore].remove(gate.id)
-    for trigger in await tx[PipelineTriggerStore].of_pipeline(pipeline_id):
-        await tx[PipelineTriggerStore].remove(trigger.id)
+    gates = await tx[PipelineGateStore].of_pipeline(pipeline_id)
+    await tx[PipelineGateStore].remove_each([gate.id for gate in gates])
+    triggers = await tx[PipelineTriggerStore].of_pipeline(pipeline_id)
+    await tx[PipelineTriggerStore].remove_each([trigger.id for trigger in triggers])
 
 
 async def schedule_poll(

@@ -104,9 +104,7 @@ class MetricRule(CheckRule):
 
 
 def parse_samples(response: JsonMapping) -> list[float]:
-    """Returns the value of each series. Raises Invalid for an error,
-    a range, or an invalid answer.
-    """
+    """Returns the value of each series. Raises Invalid for an error and for ranges."""
     if response.get("status") == "error":
         raise Invalid(f"the query fails: {str(response.get('error'))[:500]}")
     data = response.get("data")
