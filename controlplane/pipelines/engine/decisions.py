@@ -27,7 +27,7 @@ _CALL_RETENTION = timedelta(minutes=15)
 def on_approved(draft: StateDraft, event: ev.Approved) -> None:
     """Adds an approval: once per user, for exactly the digests that the user saw."""
     context = gate_context(draft, event.gate)
-    if context.render is None:
+    if not context.render:
         raise NotApplicable("the release is not rendered yet, so its digests are unknown")
     if event.digests != context.digests:
         raise NotApplicable("the release has changed since it was shown; review it again")
@@ -68,7 +68,7 @@ def on_externally_answered(draft: StateDraft, event: ev.ExternallyAnswered) -> N
     gate = context.gate
     if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
         raise NotApplicable(f"{event.actor} is not the account that answers gate {gate.name}")
-    if context.release != event.release or context.render is None:
+    if context.release != event.release or not context.render:
         raise NotApplicable(f"release {event.release} is not waiting there")
     if event.call in draft.calls:
         raise NotApplicable("this call was already accepted")

@@ -18,8 +18,7 @@ from controlplane.pipelines.model.state import (
 class GateContext:
     """A gate and its context: may this release enter this stage?
 
-    `render` has the revisions that the stage's services run with it, or would run; None: not known
-    yet.
+    `render` has the revisions that the stage's services run with it, or would run; empty: unknown.
     """
 
     gate: Gate
@@ -27,11 +26,11 @@ class GateContext:
     release: ReleaseId
     attempt: int
     state: GateState
-    render: Revisions | None
+    render: Revisions
 
     @property
     def digests(self) -> Digests:
-        return digests_of(self.render or {})
+        return digests_of(self.render)
 
 
 def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> GateContext:
@@ -51,7 +50,7 @@ def gate_context(draft: StateDraft, id: GateId, *, unsettled: bool = False) -> G
     if candidate.refusal is not None:
         raise NotApplicable(candidate.refusal.reason)
     state = candidate.gates.get(id, GateState())
-    render = draft.render_of(edge.target, candidate.release)
+    render = draft.render_of(edge.target, candidate.release) or {}
     return GateContext(gate, edge.target, candidate.release, candidate.attempt, state, render)
 
 

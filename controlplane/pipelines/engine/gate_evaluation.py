@@ -119,7 +119,7 @@ def _blocked_state(candidate: WaitingRelease, gate: Gate, blocker: str) -> GateS
 def _evaluate_edge_gate(draft: StateDraft, edge: StageEdge, gate: Gate) -> GateState:
     """Returns the new state of a gate, and announces that it opened or asks users."""
     context = gate_context(draft, gate.id)
-    before, release, render = context.state, context.release, context.render or {}
+    before, release, render = context.state, context.release, context.render
     if not before.skipped and changes_nothing(draft.stage(edge.target), render):
         reason = "no changes in the next stage"
         after = replace(before, status=GateStatus.OPEN, reason=reason)

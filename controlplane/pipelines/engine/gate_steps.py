@@ -95,7 +95,7 @@ class _StepRun:
 
     def _begin_attempt(self, step: Step, rule: CheckRule, state: CheckState) -> CheckState:
         attempt, context = state.attempt + 1, self.context
-        content = fingerprint(context.render or {})
+        content = fingerprint(context.render)
         place = f"{context.gate.id}/{context.release}/{context.attempt}/{content}"
         first_run = CheckState(
             GateStatus.RUNNING,

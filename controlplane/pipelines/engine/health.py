@@ -82,5 +82,5 @@ def _announce_workflow(
         draft.record(stage.id, release, f"workflow passed: {after.reason}")
     elif needs_approval(gate.rule, after) and not needs_approval(gate.rule, context.state):
         text = f"the workflow of {stage.name} needs approval"
-        content = fingerprint(context.render or {})
+        content = fingerprint(context.render)
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)
