@@ -22,10 +22,11 @@ from controlplane.pipelines.gates.kinds import (
     ExternalRule,
     HttpRule,
     SoakRule,
+    WaitRule,
     WorkflowRule,
 )
 from controlplane.pipelines.model.gate_checks import CheckAnswer
-from controlplane.pipelines.model.gate_rules import Step
+from controlplane.pipelines.model.gate_rules import Step, needs_approval
 from controlplane.pipelines.model.pipeline import (
     Gate,
     GateId,
@@ -36,6 +37,7 @@ from controlplane.pipelines.model.pipeline import (
 )
 from controlplane.pipelines.model.state import (
     TEXT_LENGTH,
+    GateState,
     GateStatus,
     Health,
     ReleaseId,
@@ -66,10 +68,14 @@ def notices(line: Line, topic: Topic) -> list[str]:
     return [one.text for one in line.effects if isinstance(one, Notify) and one.topic is topic]
 
 
-def gate_status(line: Line, gate: GateId = GATE) -> GateStatus:
+def gate_state(line: Line, gate: GateId = GATE) -> GateState:
     candidate = line.candidate("dev prod")
     assert candidate is not None
-    return candidate.gates[gate].status
+    return candidate.gates[gate]
+
+
+def gate_status(line: Line, gate: GateId = GATE) -> GateStatus:
+    return gate_state(line, gate).status
 
 
 def test_the_history_names_the_user_of_each_decision() -> None:
@@ -252,9 +258,8 @@ def test_the_state_of_a_removed_trigger_is_forgotten() -> None:
 
 
 def test_revisions_in_another_order_are_the_same_content() -> None:
-    revisions = Line(two_stages()).revisions(DEV, "c1", "d1") | (
-        Line(two_stages()).revisions(PROD, "c2", "d2")
-    )
+    line = Line(two_stages())
+    revisions = {**line.revisions(DEV, "c1", "d1"), **line.revisions(PROD, "c2", "d2")}
     backwards = dict(reversed(revisions.items()))
     assert fingerprint(backwards) == fingerprint(revisions)
 
@@ -262,3 +267,34 @@ def test_revisions_in_another_order_are_the_same_content() -> None:
 def test_a_text_is_cut_above_the_limit_only() -> None:
     assert clip("x" * TEXT_LENGTH) == "x" * TEXT_LENGTH
     assert clip("x" * (TEXT_LENGTH + 1)) == "x" * (TEXT_LENGTH - 1) + "…"
+
+
+def test_users_are_asked_once_and_only_for_gates_that_they_decide() -> None:
+    line = Line(two_stages(SoakRule(60), ApprovalRule(2)))
+    waiting(line)
+    line.pass_time(60)
+    line.approve(OTHER_GATE, "bob")
+    assert notices(line, Topic.APPROVAL_WANTED) == ["gate 1 needs approval: 0 of 2 approvals"]
+
+
+def test_a_passed_check_stays_passed_while_a_later_step_waits() -> None:
+    check = Step("look", HttpRule("https://check.example.org/"))
+    steps = WorkflowRule((check, Step("rest", WaitRule(7_200), ("look",))))
+    line = Line(two_stages(steps))
+    release = waiting(line)
+    assert not needs_approval(steps, gate_state(line))
+    (asked,) = [one for one in line.effects if isinstance(one, RunCheck)]
+    line.send(CheckAnswered(GATE, "look", asked.attempt_key, CheckAnswer.PASSED, "green"))
+    line.pass_time(7_199)
+    assert gate_state(line).checks["look"].reason == "green"
+    line.pass_time(1)
+    assert line.promotions() == [("prod", release)]
+
+
+def test_a_check_without_any_answer_says_only_that() -> None:
+    line = Line(two_stages(HttpRule("https://check.example.org/")))
+    waiting(line)
+    (asked,) = [one for one in line.effects if isinstance(one, RunCheck)]
+    line.send(CheckAnswered(GATE, asked.step, asked.attempt_key, CheckAnswer.UNDECIDED))
+    line.pass_time(3_600)
+    assert gate_state(line).reason == "gate 0 failed: no answer within 3600 s"

@@ -87,6 +87,29 @@ def test_an_image_without_one_tag_is_said(images: dict, message: str) -> None:
         GitWrite((IMAGE,)).edits(VALUES, images)
 
 
+def test_a_change_with_a_fixed_tag_needs_no_image_in_the_release() -> None:
+    fixed = GitWrite((replace(IMAGE, value="stable"),))
+    assert fixed.edits(VALUES, {}) == [SetImage(IMAGE.path, "shop", "stable")]
+
+
+def test_a_field_without_an_image_has_no_tag() -> None:
+    field = FileChange(FileKind.FIELD, "a.yaml", field=("tag",))
+    with pytest.raises(Invalid, match=r"unknown placeholder \$\{tag\}"):
+        GitWrite((field,)).edits(VALUES, {"": {"1.2"}})
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (OPEN, "request #7 waits to be merged into main: https://git.test/7"),
+        (LANDED, f"request #7 became commit {'f' * 40} of main"),
+        (replace(LANDED, number=0), f"commit {'f' * 40} of main"),
+    ],
+)
+def test_a_change_says_where_it_is(change: GitWriteStatus, text: str) -> None:
+    assert str(change) == text
+
+
 def test_a_name_without_a_value_is_said() -> None:
     with pytest.raises(Invalid, match=r"\$\{nothing\}; available: commit, pipeline"):
         fill_text("${nothing}", VALUES)

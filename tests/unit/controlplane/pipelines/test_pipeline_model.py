@@ -4,20 +4,27 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.clusters.model.selectors import Selector
 from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
+from controlplane.pipelines.model.gate_rules import Patience
+from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.pipeline import (
     MAX_GATES,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
+    ServiceSelector,
     Stage,
     StageEdge,
     StageId,
     validate,
 )
+from controlplane.pipelines.model.triggers import Trigger
+from controlplane.pipelines.triggers.kinds import TagRule
 from core.errors import Invalid
 from core.identity import ServiceId
+from core.spec.verification import Verification
 from tests.fakes.pipelines import make_pipeline
 
 
@@ -32,6 +39,11 @@ def edge(name: str, *gates: Gate) -> StageEdge:
 
 def gate(name: str = "ok", rule: ApprovalRule | SoakRule | None = None) -> Gate:
     return Gate(GateId(name), name, rule or ApprovalRule())
+
+
+def selecting(name: str = "", clusters: Selector | None = None) -> Stage:
+    selector = ServiceSelector((name,) if name else (), clusters or Selector())
+    return replace(stage("prod"), selector=selector)
 
 
 GOOD = Pipeline("p", "shop", (stage("dev"), stage("prod")), (edge("dev prod", gate()),))
@@ -92,6 +104,38 @@ BAD = {
     "no soak": (
         replace(GOOD, edges=(edge("dev prod", gate(rule=SoakRule(0))),)),
         "edges[0].gates[0].soakSeconds: must be 1 to 7,776,000 seconds, not 0",
+    ),
+    "no attempts": (
+        replace(GOOD, edges=(edge("dev prod", replace(gate(), patience=Patience(attempts=0))),)),
+        "edges[0].gates[0].attempts: must be 1 to 20 attempts, not 0",
+    ),
+    "a selector without names": (
+        replace(GOOD, stages=(stage("dev"), selecting())),
+        "stages[1].selector.names: must have 1 to 1,000 entries, not 0",
+    ),
+    "a selector with an impossible condition": (
+        replace(GOOD, stages=(stage("dev"), selecting("web", Selector(groups=("g",) * 1_001)))),
+        "groups: must have at most 1,000 entries, not 1,001",
+    ),
+    "a verification without a time": (
+        replace(GOOD, stages=(stage("dev"), replace(stage("prod"), verification=Verification(0)))),
+        "stages[1].verification: must be 1 to 2,592,000 seconds, not 0",
+    ),
+    "a workflow that is a gate": (
+        replace(GOOD, stages=(stage("dev"), replace(stage("prod"), workflow=gate()))),
+        "stages[1].workflow: a stage's workflow needs steps: a single gate is not possible here",
+    ),
+    "a trigger without a name": (
+        replace(GOOD, triggers=(Trigger("t", " ", TagRule()),)),
+        "triggers[0].name: must not be empty",
+    ),
+    "a trigger that writes nothing": (
+        replace(GOOD, triggers=(Trigger("t", "tag", TagRule(), GitWrite(())),)),
+        "triggers[0].git.changes: must have 1 to 100 entries, not 0",
+    ),
+    "two triggers of one name": (
+        replace(GOOD, triggers=(Trigger("t", "tag", TagRule()), Trigger("u", "tag", TagRule()))),
+        "triggers: duplicate trigger tag",
     ),
     "two first stages": (
         replace(GOOD, edges=()),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.pipelines.engine.effects import Notify, Promote, Topic
+from controlplane.pipelines.engine.effects import Notify, Promote, Topic, WakeAt
 from controlplane.pipelines.engine.events import (
     Aborted,
     DenialRemoved,
@@ -115,6 +115,9 @@ def test_canaries_come_first_and_soak() -> None:
     assert roll.given() == [{"prod-0", "prod-1"}]
     roll.report()
     assert "wave 2 begins" in roll.line.stage("prod").rollout_reason
+    assert START + timedelta(seconds=600) in [
+        one.at for one in roll.line.last if isinstance(one, WakeAt)
+    ]
     roll.line.pass_time(599)
     assert len(roll.given()) == 1
     roll.line.pass_time(1)
@@ -170,6 +173,29 @@ def test_retrying_gives_it_only_to_those_that_are_not_well() -> None:
     roll.report("prod-1")
     roll.line.send(Retried(PROD, roll.release, "bo"))
     assert roll.given()[1:] == [{"prod-1"}]
+
+
+def test_retrying_gives_it_to_all_services_that_got_it_together() -> None:
+    roll = Roll(rolled(Rollout(max_failed=0), 2))
+    roll.report("prod-1")
+    roll.line.send(Retried(PROD, roll.release, "bo"))
+    assert roll.given()[1:] == [{"prod-0", "prod-1"}]
+
+
+def test_retrying_a_first_wave_does_not_wait_for_a_pause() -> None:
+    """The pause counts from a wave before it, and the retry begins with the first one."""
+    rollout = Rollout(Strategy.WAVES, wave_size=1, pause_seconds=600, max_failed=0)
+    roll = Roll(rolled(rollout, 2))
+    roll.report("prod-0")
+    roll.line.send(Retried(PROD, roll.release, "bo"))
+    assert roll.given()[1:] == [{"prod-0"}]
+
+
+def test_the_history_tells_the_batches_of_a_release_that_goes_in_parts() -> None:
+    parts = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2), 3)).line.state.history
+    assert parts[-1].text == "given to 2 services: 0 of 3 services are healthy, wave 1 of 2"
+    whole = Roll(rolled(Rollout(), 3)).line.state.history
+    assert whole[-1].text == "promoted"
 
 
 def test_an_abort_leaves_everything_where_it_is_until_a_retry() -> None:

@@ -134,6 +134,24 @@ def test_a_finding_is_committed_once_and_retried_only_after_failure() -> None:
     assert line.notes() and written(line) == ["1.0", "1.0"]
 
 
+def test_the_history_tells_what_was_found_and_why_it_was_not_written() -> None:
+    line = Line(with_trigger(IMAGE, WRITE))
+    found = TriggerFinding("latest", "sha256:abc")
+    line.send(TriggerFound("t", found))
+    line.send(FindingFailed("t", found, "protected branch"))
+    line.send(TriggerFound("t", found))
+    line.pass_time(1)
+    line.send(TriggerFound("t", found))
+    line.send(FindingWritten("t", found, text="services follow latest"))
+    assert [entry.text for entry in line.state.history if entry.place == "t"] == [
+        "found latest@sha256:abc",
+        "could not be written: protected branch",
+        "services follow latest",
+    ]
+    line.send(TriggerFound("t", TriggerFinding("1.0")))
+    assert line.state.history[-1].text == "found 1.0"
+
+
 def test_a_newer_version_takes_the_place_of_one_that_is_being_written() -> None:
     line = Line(with_trigger(IMAGE, WRITE))
     line.send(TriggerFound("t", TriggerFinding("1.0")))
