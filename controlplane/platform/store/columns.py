@@ -14,6 +14,7 @@ from sqlalchemy import JSON, ColumnElement, DateTime, Dialect, String, Text, fun
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator
 
+from controlplane.platform.store.schema import ASCII_LETTERS
 from core.spec.bundle import Attestation
 
 _Decode = Callable[[object], object]
@@ -37,8 +38,10 @@ def is_like(column: Any, pattern: str, dialect: str) -> ColumnElement[bool]:
 
     SQLite's own LIKE ignores case, and is twice as fast as LIKE over lowered copies.
     """
-    like = column.ilike if dialect == "postgresql" else column.like
-    return like(pattern, escape="\\")
+    if dialect != "postgresql":
+        return column.like(pattern, escape="\\")
+    searched = column.collate(ASCII_LETTERS) if pattern.isascii() else column
+    return searched.ilike(pattern, escape="\\")
 
 
 def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[bool]:

@@ -4,6 +4,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData
 
+ASCII_LETTERS = "C"
+"""Collation of PostgreSQL that knows the case of ASCII letters only, and compares in half the time.
+"""
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -18,17 +21,16 @@ metadata = MetaData(
 SerialNumber = BigInteger().with_variant(Integer, "sqlite")
 
 
-def substring_indexes(table: str, *columns: Column[Any]) -> list[Index]:
-    """Indexes substring search: trigrams in PostgreSQL, a narrower scan in SQLite."""
-    return [
-        Index(
-            f"ix_{table}_{column.name}_parts",
-            column,
-            postgresql_using="gin",
-            postgresql_ops={column.name: "gin_trgm_ops"},
-        )
-        for column in columns
-    ]
+def index_substrings(table: str, *columns: Column[Any]) -> None:
+    """Indexes rows by parts of the last column, and the whole other ones, in PostgreSQL."""
+    *whole, column = columns
+    Index(
+        f"ix_{table}_{'_'.join(column.name for column in columns)}_parts",
+        *whole,
+        column.collate(ASCII_LETTERS).label("text"),
+        postgresql_using="gin",
+        postgresql_ops={"text": "gin_trgm_ops"},
+    ).ddl_if(dialect="postgresql")
 
 
 def index_json_keys(table: str, *columns: Column[Any]) -> None:

@@ -7,8 +7,8 @@ from controlplane.platform.store.row_tables import row_table
 from controlplane.platform.store.schema import (
     SerialNumber,
     index_json_keys,
+    index_substrings,
     metadata,
-    substring_indexes,
 )
 from controlplane.services.model.ledger import LedgerEntry, LedgerStage
 from controlplane.services.model.service import (
@@ -169,8 +169,8 @@ Index(
     "ix_services_map",
     *(services.c[n] for n in ("cluster_id", "name", "status_code", "namespace", "project_id")),
 )
-for _index in substring_indexes("services", services.c.name, services.c.namespace):
-    _index.ddl_if(dialect="postgresql")
+for _column in (services.c.name, services.c.namespace):
+    index_substrings("services", _column)
 # All columns that lists filter by, so that SQLite's scans do not read whole services.
 Index(
     "ix_services_listed",
@@ -178,13 +178,7 @@ Index(
 ).ddl_if(dialect="sqlite")
 Index("ix_components_kind_id", components.c.kind, components.c.id)
 Index("ix_components_owner_uid", components.c.owner_uid)
-Index(
-    "ix_components_kind_name_parts",
-    components.c.kind,
-    components.c.name,
-    postgresql_using="gin",
-    postgresql_ops={"name": "gin_trgm_ops"},
-).ddl_if(dialect="postgresql")
+index_substrings("components", components.c.kind, components.c.name)
 # All columns that words and kinds are searched in, so that SQLite's scans read no whole objects.
 Index("ix_components_kind_name_id", *(components.c[n] for n in ("kind", "name", "id"))).ddl_if(
     dialect="sqlite"

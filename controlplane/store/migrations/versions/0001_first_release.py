@@ -200,8 +200,9 @@ def _index_text(table: str, columns: list[str], *, trigrams: bool) -> None:
     """Indexes the last column for substring search."""
     name = f"ix_{table}_{'_'.join(columns)}_parts"
     if trigrams:
-        operators = {columns[-1]: "gin_trgm_ops"}
-        op.create_index(name, table, columns, postgresql_using="gin", postgresql_ops=operators)
+        *whole, column = columns
+        searched = sa.text(f'{column} COLLATE "C" gin_trgm_ops')
+        op.create_index(name, table, [*whole, searched], postgresql_using="gin")
     else:
         op.create_index(name, table, columns)
 
