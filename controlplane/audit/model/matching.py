@@ -1,7 +1,7 @@
 """Search in blocks of the audit log: the conditions on a row, and the order of pages."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 from controlplane.audit.model.blocks import MAX_BLOCK_ROWS, AuditBlock, RowContent, RowMatch, unpack
 from controlplane.audit.model.chains import AuditFilter
@@ -23,7 +23,7 @@ async def search_blocks(
     entries: list[AuditEntry] = []
     async for block in candidates:
         rows = unpack(block, matches)
-        if cursor is not None and block.id == cursor // MAX_BLOCK_ROWS:
+        if cursor is not None:
             rows = [row for row in rows if _is_after(row, cursor, newest=query.newest)]
         entries += reversed(rows) if query.newest else rows
         if len(entries) > first:
@@ -53,12 +53,8 @@ def _cursor_of(query: PageQuery) -> int | None:
 
 
 def row_match(filter: AuditFilter, query: PageQuery) -> RowMatch:
-    """Returns the condition of a search: its filter, its columns, its text and its scopes."""
-    terms = [
-        *_filter_conditions(filter),
-        *_time_conditions(filter),
-        *_column_conditions(query.equals),
-    ]
+    """Returns the condition of a search: its filter, its text and its scopes."""
+    terms = [*_filter_conditions(filter), *_time_conditions(filter)]
     action, target = filter.action, filter.target
     if action.endswith("*"):
         terms.append(lambda row: row.action.startswith(action[:-1]))
@@ -85,16 +81,6 @@ def _filter_conditions(filter: AuditFilter) -> list[RowMatch]:
         lambda row, name=name, value=value: getattr(row, name) == value
         for name, value in values.items()
         if value
-    ]
-
-
-def _column_conditions(equals: Mapping[str, object]) -> list[RowMatch]:
-    """Invalid: rows of the audit log have no such column."""
-    if unknown := equals.keys() - set(RowContent._fields):
-        raise Invalid(f"the audit log has no column {', '.join(sorted(unknown))}", field="equals")
-    return [
-        lambda row, name=name, value=value: getattr(row, name) == value
-        for name, value in equals.items()
     ]
 
 

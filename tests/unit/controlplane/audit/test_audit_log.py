@@ -1,12 +1,16 @@
 """The audit log: visible entries, refused calls, retention and verification."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
-from controlplane.audit.model.chains import AuditFilter, AuditKind
+from controlplane.audit.model.chains import AuditFilter, AuditKind, ChainHead
 from controlplane.audit.operations.audit_log import AuditLogOperations, check_chains
+from controlplane.audit.ports import AuditLog
 from controlplane.audit.store import audit_blocks
 from controlplane.authorization import (
     ANONYMOUS,
@@ -19,7 +23,7 @@ from controlplane.authorization import (
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.audit_entry import AuditEntry, AuditVerdict, RepeatedEntry
-from controlplane.platform.ports import PageQuery
+from controlplane.platform.ports import PageQuery, Store
 from core.errors import Forbidden, Invalid, TowlineError, Unauthenticated, Unavailable
 from core.open_streams import RequestEnd
 from tests.fakes.access import ReadOnlyStore
@@ -229,6 +233,43 @@ async def test_only_entries_that_are_left_count_as_verified(
         tx.connection.delete(audit_blocks, tx.connection.keys(audit_blocks, _is_expiry))
     rows, (broken,) = await check_chains(world.store)
     assert (rows, broken.number) == (1, 3)
+
+
+class LogDuringExpiry:
+    """A log that first tells the heads of its chains as they were before entries expired."""
+
+    def __init__(self, log: AuditLog, heads: list[ChainHead]) -> None:
+        self._log = log
+        self._answers = [heads]
+        self.blocks = log.blocks
+
+    async def chains(self) -> list[ChainHead]:
+        return self._answers.pop() if self._answers else await self._log.chains()
+
+
+class StoreDuringExpiry:
+    """A store whose audit log expires during its first read."""
+
+    def __init__(self, store: Store, heads: list[ChainHead]) -> None:
+        self._store = store
+        self._heads = heads
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Any, None]:
+        async with self._store.read() as tx:
+            yield {AuditLog: LogDuringExpiry(tx[AuditLog], self._heads)}
+
+
+async def test_entries_that_expire_during_the_verification_are_not_missing(
+    world: MemoryOperations, audit_log: AuditLogOperations
+) -> None:
+    await audit_log.append([OF_DEV])
+    await world.clock.advance(2 * DAY.total_seconds())
+    await audit_log.append([replace(OF_PROD, at=world.clock.now())])
+    before = await audit_log.chains(ADMIN)
+    await audit_log.expire({AuditKind.CHANGE: DAY})
+    store = cast(Store, StoreDuringExpiry(world.store, before))
+    assert await check_chains(store) == (2, [])
 
 
 def _is_expiry(row: Row) -> bool:
