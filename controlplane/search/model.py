@@ -197,23 +197,20 @@ def removed_by(release: str) -> list[tuple[str, str, str]]:
 
 
 def rank_by_name(places: Iterable[NamedItem], text: str, limit: int) -> list[NamedItem]:
-    """Sorts places by match quality of their names: exact, prefix, then substring.
+    """Sorts places by match quality of their names: prefix, part after a separator, other part.
+
+    Shorter names come first among equals, and the exact name before all others.
 
     The name of a service is CLUSTER/NAME if the text has a slash.
     """
     lowered = text.lower()
     is_path = "/" in text
 
-    def rank(place: NamedItem) -> tuple[int, int, str, str]:
+    def rank(place: NamedItem) -> tuple[bool, bool, int, str, str]:
         within = f"{place.within}/" if is_path and place.within else ""
         name = f"{within}{place.name}".lower()
-        if name == lowered:
-            quality = 0
-        elif name.startswith(lowered):
-            quality = 1
-        else:
-            quality = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(lowered)}", name) else 3
-        return quality, len(name), name, place.id
+        is_part = not re.search(rf"(?:^|[^a-z0-9]){re.escape(lowered)}", name)
+        return not name.startswith(lowered), is_part, len(name), name, place.id
 
     return sorted(places, key=rank)[:limit]
 

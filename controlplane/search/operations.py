@@ -7,7 +7,7 @@ from typing import Any
 
 from controlplane.audit.model.chains import AuditFilter
 from controlplane.audit.ports import AuditLog
-from controlplane.authorization import Actor, ResourceKind, Verb, Visible, require_member
+from controlplane.authorization import Actor, ResourceKind, Visible, require_member
 from controlplane.clusters.ports import ClusterStore
 from controlplane.pipelines.ports import PipelineStore
 from controlplane.platform.context import ContextOperations
@@ -54,11 +54,7 @@ class SearchOperations(ContextOperations):
         require_member(actor)
         check_text(text, "q", 200)
         check_range(first, "first", 1, MAX_RESULTS)
-        allowed = {
-            kind: actor.policy.visible(ResourceKind[kind.name])
-            for kind in NamedItemKind
-            if actor.policy.anywhere(Verb.READ, ResourceKind[kind.name])
-        }
+        allowed = {kind: actor.policy.visible(ResourceKind[kind.name]) for kind in NamedItemKind}
         async with self._context.store.read() as tx:
             return rank_by_name(await tx[SearchStore].places(text, allowed), text, first)
 

@@ -123,8 +123,8 @@ class SqlSearch(SqlReading[Component]):
         for kind, visible in allowed.items():
             items += await self._find_by_name(kind, text, visible)
         cluster, slash, name = text.partition("/")
-        service = NamedItemKind.SERVICE
-        if slash and service in allowed:
+        if slash:
+            service = NamedItemKind.SERVICE
             items += await self._find_by_name(service, name, allowed[service], cluster)
         return items
 
