@@ -182,9 +182,8 @@ class LedgerReports(ContextOperations):
         paths = [
             commit_path(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services
         ]
-        return Trace(
-            deployments[0].sha or sha if deployments else sha, stage_times(deployments), paths
-        )
+        full_sha = next((row.sha for row in deployments if row.sha), sha)
+        return Trace(full_sha, stage_times(deployments), paths)
 
     async def _deployments_at(
         self, tx: Transaction, actor: Actor, moment: datetime, within: ReportFilter

@@ -170,6 +170,15 @@ async def test_a_commit_is_followed_to_deleted_services(
     assert names == {WEB.id: "eu", API.id: "us"}
 
 
+async def test_a_commit_is_followed_after_all_of_its_services_are_gone(
+    world: MemoryOperations, reports: LedgerReports
+) -> None:
+    async with world.store.write() as tx:
+        await tx[ServiceStore].remove_each([WEB.id, API.id])
+    trace = await reports.trace(VIEWER, FIRST[:8])
+    assert (trace.sha, trace.paths) == (FIRST, [])
+
+
 async def test_stragglers_are_those_without_the_commit_the_longest_waiting_first() -> None:
     def path(name: str, standing: CommitStanding, since: datetime | None) -> CommitPath:
         return CommitPath(make_service(name, EU), EU, None, standing, "", since)
