@@ -220,7 +220,7 @@ class SpecCodec:
     def secret_names(self) -> frozenset[str]:
         """Returns the names of fields that are never returned."""
         plugins = [plugin for kinds in self.kind.plugins.values() for plugin in kinds.values()]
-        inner = [field for plugin in plugins for field in self._fields_of_type(plugin).values()]
+        inner = [field for plugin in plugins for field in self.inner_fields(plugin).values()]
         declared = frozenset(camel(name) for name in self.kind.sensitive)
         return declared.union(f.published for f in (*self.fields, *inner) if f.is_sensitive)
 
@@ -242,10 +242,12 @@ class SpecCodec:
 
     def inner_fields(self, hint: Hint) -> Mapping[str, SpecField]:
         """Returns the fields of a nested object by their published names; none for other types."""
-        inner = unwrapped(hint)
-        if is_dataclass(inner) and isinstance(inner, type):
-            return self._fields_of_type(inner)
-        return {}
+        inner, cache = unwrapped(hint), self._fields_by_type
+        if not is_dataclass(inner):
+            return {}
+        if inner not in cache:
+            cache[inner] = {field.published: field for field in self._derive_fields(inner)}
+        return cache[inner]
 
     def _spec_field(self, member: Field[Any], owner: type, hint: Hint) -> SpecField:
         keys = _declaration_keys(owner, member)
@@ -268,21 +270,12 @@ class SpecCodec:
         )  # fmt: skip
 
     @cached_property
-    def _fields_by_type(self) -> dict[type, Mapping[str, SpecField]]:
+    def _fields_by_type(self) -> dict[Hint, Mapping[str, SpecField]]:
         return {}
 
-    def _fields_of_type(self, kind: type) -> Mapping[str, SpecField]:
-        """Returns the fields of a nested object by their published names."""
-        cache = self._fields_by_type
-        if kind not in cache:
-            cache[kind] = {field.published: field for field in self._derive_fields(kind)}
-        return cache[kind]
-
     def _derive_fields(self, kind: type[Any]) -> list[SpecField]:
-        if issubclass(kind, Plugin):
-            plugin_fields = [_setting_field(kind, member) for member in setting_fields(kind)]
-        else:
-            plugin_fields = []
+        members = setting_fields(kind) if issubclass(kind, Plugin) else ()
+        plugin_fields = [_setting_field(kind, member) for member in members]
         settings = {field.attribute for field in plugin_fields}
         return plugin_fields + [
             self._spec_field(member, owner, _type_hints(owner)[member.name])
@@ -318,7 +311,7 @@ class SpecCodec:
         inner, origin = unwrapped(hint), _generic_type(hint)
         if origin in SEQUENCE_TYPES:
             return self._check_list(get_args(inner)[0], value, path, report)
-        if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
+        if origin in MAPPING_TYPES:
             return self._check_map(inner, value, path, report)
         if inner in self.kind.plugins:
             return self._check_plugin(inner, value, path, report)
@@ -349,13 +342,8 @@ class SpecCodec:
         self, hint: Hint, value: JsonValue, path: Path, report: Report
     ) -> JsonValue:
         """Adds the defaults to an item of a list: lists are compared as a whole."""
-        fields = self.inner_fields(hint)
-        if not fields or not isinstance(value, dict):
+        if not self.inner_fields(hint):
             return value
-        for name in fields:
-            if fields[name].required and name not in value:
-                report(path, f"needs the field {name}")
-                return value
         try:
             decoded = self._decode(hint, value, "", _untranslated)
         except Invalid as error:
@@ -423,10 +411,6 @@ class SpecCodec:
         }
         if kind in self.kind.mappings:
             return decoded
-        for field in self.inner_fields(kind).values():
-            if field.is_sensitive and field.required:
-                # Operations keep a secret for which the text is empty.
-                decoded.setdefault(field.attribute, "")
         missing = [f.published for f in self.inner_fields(kind).values()
                    if f.required and f.attribute not in decoded]  # fmt: skip
         if missing:
@@ -459,12 +443,12 @@ class SpecCodec:
             return translate(family, value)
         if inner in self.kind.plugins:
             settings = self._encode_fields(
-                self._fields_of_type(type(value)).values(), value, translate
+                self.inner_fields(type(value)).values(), value, translate
             )
             key = settings_key(type(value))
             return {"kind": value.kind, **({key: settings} if key else settings)}
         if is_dataclass(inner):
-            return self._encode_fields(self._fields_of_type(inner).values(), value, translate)
+            return self._encode_fields(self.inner_fields(inner).values(), value, translate)
         if isinstance(value, Enum):
             return value.name
         return _time_text(value) if isinstance(value, TIME_TYPES) else value
@@ -477,16 +461,14 @@ def is_sealed(value: JsonValue) -> bool:
 
 def is_secret_map(hint: Hint) -> bool:
     """Returns whether a secret field has a value for each of several keys."""
-    inner = unwrapped(hint)
-    return _generic_type(hint) in MAPPING_TYPES or inner in MAPPING_TYPES
+    return _generic_type(hint) in MAPPING_TYPES
 
 
 @cache
 def unwrapped(hint: Hint) -> Hint:
     """Returns a type without `None`, and the base of a new type."""
     if get_origin(hint) in (UnionType, Union):
-        members = [member for member in get_args(hint) if member is not NoneType]
-        hint = members[0] if len(members) == 1 else Any
+        (hint,) = (member for member in get_args(hint) if member is not NoneType)
     return getattr(hint, "__supertype__", hint)
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import yaml
 from yaml.events import (
-    AliasEvent,
     DocumentStartEvent,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
-    StreamEndEvent,
 )
 
 from controlplane.manifests.model.codec import Path, unknown_field
@@ -161,7 +159,7 @@ def _manifest_from_value(
     metadata = value["metadata"] if ("metadata",) not in wrong else {}
     valid = {name: entry for name, entry in metadata.items() if ("metadata", name) not in wrong}
     return Manifest(
-        value["kind"], valid.get("name", ""), valid.get("cluster") or "", valid.get("project"),
+        value["kind"], valid.get("name", ""), valid.get("cluster", ""), valid.get("project"),
         valid.get("labels") or {}, valid.get("annotations") or {},
         (value.get("spec") or {}) if ("spec",) not in wrong else {}, file, line, lines, wrong,
     )  # fmt: skip
@@ -236,8 +234,6 @@ class _YamlReader:
     def documents(self) -> Iterator[tuple[int, JsonValue, dict[Path, int]]]:
         """Yields first line, value, and the line of each field of each document."""
         for event in self._events:
-            if isinstance(event, StreamEndEvent):
-                return
             if isinstance(event, DocumentStartEvent):
                 self._lines = {}
                 first = next(self._events)
@@ -251,7 +247,7 @@ class _YamlReader:
             raise _yaml_error(event, f"nested deeper than {MAX_DEPTH} levels")
         if self._values > MAX_VALUES:
             raise _yaml_error(event, f"more than {MAX_VALUES:,} values")
-        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+        if getattr(event, "anchor", None):
             raise _yaml_error(event, "anchors and aliases are not supported: repeat the value")
         if isinstance(event, MappingStartEvent):
             return self._read_mapping(path)
@@ -280,7 +276,7 @@ class _YamlReader:
 
 
 def _scalar(event: ParserEvent) -> JsonValue:
-    return plain_scalar(event.value) if event.implicit[0] and not event.style else event.value
+    return plain_scalar(event.value) if event.implicit[0] else event.value
 
 
 def plain_scalar(text: str) -> JsonValue:

@@ -115,7 +115,7 @@ class _SpecTypes:
             items = self._type_schema(get_args(inner)[0])
             is_set = origin in (frozenset, Set)
             return {"type": "array", "items": items, **({"uniqueItems": True} if is_set else {})}
-        if origin in MAPPING_TYPES or inner in MAPPING_TYPES:
+        if origin in MAPPING_TYPES:
             item = self._type_schema(item_type(inner))
             return {"type": "object", "additionalProperties": item or True}
         if inner in self._codec.kind.plugins:
