@@ -66,7 +66,7 @@ class Routers(NamedOperations[Router]):
 
 
 async def _check_sinks(tx: Transaction, actor: Actor, ids: Collection[str]) -> None:
-    sinks = {sink.id: sink for sink in await tx[SinkStore].by_ids(ids or [""])}
+    sinks = {sink.id: sink for sink in await tx[SinkStore].by_ids(ids)}
     for id in ids:
         sink = sinks.get(id)
         if sink is None or not actor.may(Verb.READ, sink.target):

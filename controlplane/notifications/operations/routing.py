@@ -239,10 +239,10 @@ def _about_cluster(
 
 async def _load_related(tx: Transaction, waiting: Sequence[Notification]) -> _RelatedResources:
     ids = {pending.service_id for pending in waiting if pending.service_id}
-    services = await tx[ServiceStore].by_ids(ids, deleted=True) if ids else []
+    services = await tx[ServiceStore].by_ids(ids, deleted=True)
     cluster_ids = {service.cluster_id for service in services}
     cluster_ids |= {ClusterId(pending.cluster_id) for pending in waiting if pending.cluster_id}
-    clusters = await tx[ClusterStore].by_ids(cluster_ids) if cluster_ids else []
+    clusters = await tx[ClusterStore].by_ids(cluster_ids)
     healthy = {
         _id_of(pending) for pending in waiting if pending.kind is NotificationKind.SERVICE_RECOVERED
     }
@@ -283,7 +283,7 @@ async def _complete_for_pipeline(
 ) -> tuple[Notification, Mapping[str, str]]:
     """The notification with the stage's name, and the commits of its release."""
     shas, environment = _release_commits(pipeline, pending.detail)
-    services = await tx[ServiceStore].by_ids(set(shas)) if shas else []
+    services = await tx[ServiceStore].by_ids(set(shas))
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
     commit_details = {commit_key(id): sha for id, sha in commits.items()}
     location = {"pipeline": pipeline.name, "environment": environment}

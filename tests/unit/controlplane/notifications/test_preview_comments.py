@@ -13,6 +13,8 @@ from controlplane.notifications.model.commit_status import (
     RepositoryApi,
     comment_marker,
     host_of,
+    open_request_numbers,
+    parse_comments,
     path_of,
     preview_comment,
 )
@@ -22,7 +24,7 @@ from controlplane.notifications.sinks.gitlab import GitlabSink
 from controlplane.services.model.service import OwnerKind
 from controlplane.services.ports import ServiceStore
 from core.errors import Unavailable
-from core.spec.status import Phase
+from core.spec.status import Phase, Problem
 from tests.fakes.clock import START
 from tests.fakes.operations import (
     MemoryOperations,
@@ -61,6 +63,7 @@ class Forge:
     foreign: set[int] = field(default_factory=set)
     requests: Any = None
     writes: list[str] = field(default_factory=list)
+    refused_status: int = 403
 
     def reply(self, method: str, url: str, body: bytes) -> tuple[int, object]:
         if url in (GITHUB.pull_requests_url(SHA), GITLAB.pull_requests_url(SHA)):
@@ -74,7 +77,7 @@ class Forge:
         if method == "POST":
             self.comments[len(self.comments) + 100] = orjson.loads(body)["body"]
         elif int(url.rpartition("/")[2]) in self.foreign:
-            return 403, {}
+            return self.refused_status, {}
         else:
             self.comments[int(url.rpartition("/")[2])] = orjson.loads(body)["body"]
         self.writes.append(method)
@@ -125,6 +128,47 @@ async def test_a_comment_of_somebody_else_is_left(world: MemoryOperations, forge
     await update(world, forge)
     assert forge.comments[1] == "hello" and forge.comments[2] == f"{OURS} copied"
     assert forge.writes == ["POST"] and len(forge.comments) == 3
+
+
+async def test_a_host_that_fails_to_change_a_comment_is_asked_again(
+    world: MemoryOperations, forge: Forge
+) -> None:
+    forge.comments = {1: f"{OURS} old"}
+    forge.refused_status = 500
+    forge.foreign = {1}
+    with pytest.raises(Unavailable, match="returned 500"):
+        await update(world, forge)
+    assert forge.comments == {1: f"{OURS} old"}
+
+
+async def test_one_page_of_comments_is_read_once(world: MemoryOperations, forge: Forge) -> None:
+    client = await update(world, forge)
+    assert sum("page=" in url for method, url in client.requests if method == "GET") == 1
+
+
+@pytest.mark.parametrize(
+    ("phase", "cell"),
+    [(Phase.FAILED, "failed: `crashed`"), (Phase.APPLYING, "stale")],
+)
+async def test_a_comment_tells_the_problem_of_a_failed_service(
+    world: MemoryOperations, forge: Forge, phase: Phase, cell: str
+) -> None:
+    async with world.store.write() as tx:
+        await tx[ServiceStore].put(WEB.changed(phase=phase, problems=(Problem("crashed"),)))
+    await update(world, forge)
+    (text,) = forge.comments.values()
+    assert f"| {cell} |" in text
+
+
+def test_open_requests_of_both_hosts_are_read() -> None:
+    listing = [
+        {"number": 3, "state": "open"},
+        {"number": 4, "state": "closed"},
+        {"id": 70, "iid": 7, "state": "opened"},
+        {"id": 80, "iid": 8, "state": "merged"},
+    ]
+    assert open_request_numbers(listing) == [3, 7]
+    assert parse_comments([{"id": "5", "body": None}]) == [(5, "")]
 
 
 async def test_a_comment_is_found_on_a_later_page(world: MemoryOperations, forge: Forge) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.clusters.ports import ClusterStore
 from controlplane.manifests.model.ownership import DeclaredResource
 from controlplane.notifications.model.commit_status import commit_key
 from controlplane.notifications.model.notification import Router, RouterFilter, RouterRule, Sink
@@ -54,7 +55,7 @@ async def test_a_router_selects_services_by_their_labels_and_the_tags_of_their_c
     rows.append(notification(NotificationKind.CLUSTER_AWAY, START, "prod", "", **place))
     async with world.store.write() as tx:
         await tx[NotificationStore].append(rows)
-    await NotificationRouting(world.context).route()
+    assert await NotificationRouting(world.context).route() == 3
     sent = [(row.notification_id, row.sink_id) for row in await world.rows(DeliveryStore)]
     assert sorted(sent) == [
         *((1, "a"), (1, "prod")),
@@ -122,10 +123,33 @@ async def test_a_notification_of_a_resource_that_is_gone_is_dropped() -> None:
 
 
 async def test_a_notification_of_a_deleted_service_is_still_sent() -> None:
+    """Also after its cluster is gone, whose ID then stands for its handle."""
     world = operations_over_memory()
     await world.given(PROD, WEB.changed(deleted_at=START))
     failed = notification(NotificationKind.SERVICE_FAILED, START, "", service_id=WEB.id)
     assert [row.subject for row in await route(world, failed)] == ["web in prod has failed"]
+    async with world.store.write() as tx:
+        await tx[ClusterStore].change(PROD.id, deleted_at=START)
+    later = [row.subject for row in await route(world, failed)]
+    assert later[1:] == [f"web in {PROD.id} has failed"]
+
+
+async def test_a_failed_service_reaches_the_sinks_of_its_commit() -> None:
+    world = operations_over_memory()
+    fleet = make_repository("fleet")
+    web = make_service("web", PROD, repository_id=fleet.id)
+    sinks = [
+        Sink("a", "a", START, START, "GITHUB", repository_id="fleet"),
+        Sink("b", "b", START, START, "GITHUB", repository_id="other"),
+        Sink("c", "c", START, START, "SLACK"),
+    ]
+    await world.given(fleet, PROD, web, *sinks)
+    detail = {"stage": "failed", "sha": "c" * 40}
+    failed = notification(
+        NotificationKind.SERVICE_FAILED, START, "", service_id=web.id, detail=detail
+    )
+    await route(world, failed)
+    assert [row.sink_id for row in await world.rows(DeliveryStore)] == ["a"]
 
 
 PIPELINE = two_stages()

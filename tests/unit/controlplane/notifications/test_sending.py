@@ -1,5 +1,6 @@
 """Deliveries to sinks and the forwarding of the audit log: attempts, retries, leases, contents."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.audit.model.chains import AuditKind
+from controlplane.generators.model.service_set import Generator, PullRequestGenerator, ServiceSet
 from controlplane.notifications.model.commit_status import commit_key
 from controlplane.notifications.model.notification import (
     MAX_ATTEMPTS,
@@ -27,15 +29,24 @@ from controlplane.notifications.sinks.teams import TeamsSink
 from controlplane.notifications.sinks.webhook import WebhookSink
 from controlplane.platform.notification import NotificationKind, notification
 from controlplane.repositories.ports import RepositoryStore
+from controlplane.services.model.service import OwnerKind
 from core.errors import Unavailable
 from tests.fakes.actors import ADMIN
-from tests.fakes.clock import START
-from tests.fakes.operations import MemoryOperations, make_repository, operations_over_memory
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.operations import (
+    MemoryOperations,
+    make_cluster,
+    make_repository,
+    make_service,
+    operations_over_memory,
+)
 from tests.fakes.outbound import FakeClient
 
 SLACK = SlackSink("https://hooks.example.org/slack")
 GIT = make_repository("git", url="https://github.com/example/fleet.git")
 SHA = "a" * 40
+DEV = make_cluster("dev")
+PREVIEWS = Generator(requests=PullRequestGenerator("git"))
 FAILED = notification(
     NotificationKind.SERVICE_FAILED,
     START,
@@ -172,7 +183,8 @@ async def test_a_webhook_is_signed_and_complete(post: Post) -> None:
         FAILED.subject,
         FAILED.text,
     )
-    assert (data["projectId"], data["clusterId"], data["pipelineId"]) == ("shop", "dev", None)
+    assert (data["projectId"], data["clusterId"]) == ("shop", "dev")
+    assert (data["serviceId"], data["pipelineId"]) == ("dev-web", None)
     assert data["detail"] == dict(FAILED.detail)
 
 
@@ -267,6 +279,37 @@ async def test_a_commit_gets_the_state_of_each_stage(post: Post) -> None:
     assert post.client.requests == [], "a pending status comments nowhere"
 
 
+@pytest.mark.parametrize(("status", "comments"), [(200, True), (299, True), (300, False)])
+async def test_a_preview_is_commented_on_after_a_final_status(
+    post: Post, status: int, comments: bool
+) -> None:
+    owner = ServiceSet("set", "previews", START, START, generator=PREVIEWS)
+    web = make_service("web", DEV, owner_kind=OwnerKind.SET, owner_id="set")
+    await post.memory.given(DEV, owner, web)
+    post.client.answers = [status]
+    await post.queue(await post.sink(GITHUB))
+    await post.sender.deliver()
+    listing = ("GET", f"https://api.github.com/repos/example/fleet/commits/{SHA}/pulls")
+    assert post.client.requests == ([listing] if comments else [])
+
+
+async def test_a_notification_without_a_text_shows_its_subject_at_the_commit(post: Post) -> None:
+    await post.queue(await post.sink(GITHUB), replace(FAILED, text=""))
+    await post.sender.deliver()
+    ((_, _, body),) = post.client.posts
+    assert body["description"] == FAILED.subject
+
+
+async def test_a_delivery_to_a_repository_that_is_gone_ends(post: Post) -> None:
+    await post.queue(await post.sink(GITHUB))
+    async with post.memory.store.write() as tx:
+        await tx[RepositoryStore].remove("git")
+    await post.sender.deliver()
+    delivery = await post.delivery()
+    assert (delivery.state, delivery.status) == (DeliveryState.DEAD, 410)
+    assert post.client.posts == []
+
+
 @pytest.mark.parametrize(
     "news",
     [
@@ -354,7 +397,54 @@ async def test_a_sink_is_forwarded_to_by_one_replica_at_a_time(post: Post) -> No
 
 
 async def test_a_sink_without_audit_kinds_gets_no_entry(post: Post) -> None:
-    await post.sink(WebhookSink("https://hooks.example.org/a"))
+    sink = await post.sink(WebhookSink("https://hooks.example.org/a"))
     await audited(post, 1)
     await post.sender.forward_audit()
-    assert post.client.posts == []
+    assert post.client.posts == [] and await post.stored() == sink
+
+
+async def test_many_audit_entries_are_forwarded_in_batches_until_the_lease_ends(
+    post: Post,
+) -> None:
+    """A slow receiver gets one batch, so that another replica can take over afterwards."""
+    await post.sink(WebhookSink("https://hooks.example.org/a"), audit=(AuditKind.CHANGE,))
+    await audited(post, 401)
+    await post.sender.forward_audit()
+    assert [len(body["data"]) for _, _, body in post.client.posts] == [200, 200, 2]
+    await audited(post, 400)
+    await post.memory.clock.advance(1.9)
+    await post.sender.forward_audit()
+    assert len(post.client.posts) == 3, "a pause follows each turn"
+    await post.memory.clock.advance(0.1)
+    slow = NotificationSender(post.memory.context, SlowClient(post.memory.clock, post.client))
+    await slow.forward_audit()
+    assert [len(body["data"]) for _, _, body in post.client.posts[3:]] == [200]
+
+
+class SlowClient(FakeClient):
+    """Takes 15 s for each request."""
+
+    def __init__(self, clock: FakeClock, client: FakeClient) -> None:
+        super().__init__()
+        self.clock = clock
+        self.client = client
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        await self.clock.advance(15)
+        return await self.client.post(url, headers, body)
+
+
+async def test_a_replica_whose_lease_ended_overwrites_nothing(post: Post) -> None:
+    sink = await post.sink(WebhookSink("https://hooks.example.org/a"), audit=(AuditKind.CHANGE,))
+    await audited(post, 1)
+    other = post.memory.clock.now() + timedelta(seconds=90)
+
+    class Overtaken(FakeClient):
+        async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+            async with post.memory.store.write() as tx:
+                await tx[SinkStore].lease(sink.id, other)
+            return 200
+
+    await NotificationSender(post.memory.context, Overtaken()).forward_audit()
+    stored = await post.stored()
+    assert (stored.due_at, dict(stored.sent)) == (other, dict(sink.sent))
