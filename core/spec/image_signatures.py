@@ -7,13 +7,16 @@ its digest: what a tag points to can change after the check.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.errors import Invalid
 from core.signatures.signer import VerifiedSigner
-from core.signatures.trusted import TrustedSigners, merge_signers
 from core.spec.images import ImageName, read_image
-from core.spec.source_signatures import Evidence, SignatureRule, SignerSet
+from core.spec.source_signatures import Evidence, SignatureRule, SignerSet, read_signer_sets
 from core.wildcards import matches
+
+if TYPE_CHECKING:
+    from core.signatures.trusted import TrustedSigners
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,13 @@ def deciding_rules(
     return next(([rule] for rule in covering if not rule.signed_by), covering)
 
 
-def image_signers(rules: Sequence[ImageSignatureRule], image: ImageName) -> TrustedSigners | None:
+def image_signers(rules: Sequence[ImageSignatureRule], image: ImageName) -> "TrustedSigners | None":
     """Returns the signers of whom one must have signed an image; None: none needs to.
 
     Raises Invalid for an image that no rule covers.
     """
     signers = [each for rule in deciding_rules(rules, image) for each in rule.signed_by]
-    return merge_signers(each.read() for each in signers) if signers else None
+    return read_signer_sets(signers) if signers else None
 
 
 def check_images(
@@ -91,7 +94,7 @@ def check_images(
     return signers
 
 
-def unpinned_error(text: str, trusted: TrustedSigners, digest: str = "") -> Invalid:
+def unpinned_error(text: str, trusted: "TrustedSigners", digest: str = "") -> Invalid:
     """Makes the error for an image without a digest; `digest` is that of its tag now."""
     return Invalid(
         f"image {text} needs a signature of {trusted.expected()}, so pin it by digest: "

@@ -10,6 +10,9 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,9 +20,11 @@ from core.errors import Invalid
 from core.signatures.artifact import ArtifactSignature
 from core.signatures.commit import object_id, read_commit
 from core.signatures.signer import VerifiedSigner
-from core.signatures.trusted import TrustedSigners, merge_signers, read_signers
 from core.spec.statements.attestation import SignedSource
 from core.wildcards import matches_any
+
+if TYPE_CHECKING:
+    from core.signatures.trusted import TrustedSigners
 
 MAX_EVIDENCE_BYTES = 262144
 MAX_SIGNATURES = 256
@@ -36,9 +41,19 @@ class SignerSet:
     keys of GPG and cosign in PEM. Lines `x509 IDENTITY` and `keyless IDENTITY issuer="URL"` trust
     certificates of the authorities in PEM. Limit: 65,536 characters."""
 
-    def read(self) -> TrustedSigners:
+    def read(self) -> "TrustedSigners":
         """Reads the keys. Raises Invalid."""
-        return read_signers(self.name, self.keys)
+        return _trusted_module().read_signers(self.name, self.keys)
+
+
+def read_signer_sets(sets: Iterable[SignerSet]) -> "TrustedSigners":
+    """Reads the keys of several sets. Raises Invalid."""
+    return _trusted_module().merge_signers(each.read() for each in sets)
+
+
+def _trusted_module() -> ModuleType:
+    """Imports the verification on demand: it needs 1.5 MB, and most agents need no signatures."""
+    return import_module("core.signatures.trusted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +160,7 @@ def _signer_of(
         raise Invalid(f"no source rule allows {source.url}, {source.path or '/'}")
     if any(not rule.signed_by for rule in covering):
         return None
-    trusted = merge_signers(signers.read() for rule in covering for signers in rule.signed_by)
+    trusted = read_signer_sets(signers for rule in covering for signers in rule.signed_by)
     if source.is_chart or source.is_artifact:
         return _signer_of_artifact(trusted, source, evidence)
     data = evidence.commits.get(source.revision)
@@ -158,7 +173,7 @@ def _signer_of(
 
 
 def _signer_of_artifact(
-    trusted: TrustedSigners, source: SignedSource, evidence: Evidence
+    trusted: "TrustedSigners", source: SignedSource, evidence: Evidence
 ) -> VerifiedSigner:
     digest = source.digest if source.is_chart else source.revision
     try:
