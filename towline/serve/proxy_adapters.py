@@ -1,5 +1,6 @@
 """Connects the Kubernetes proxy to the control plane: authentication, authorization, audit."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -36,6 +37,8 @@ from proxy.domain.audit import EndReason, RequestRecord
 log = structlog.get_logger(__name__)
 
 _WRITE_INTERVAL_S = 0.5
+# Fewer cost more each: a block of rows has a fixed price, and a commit has one, too.
+_MANY_ROWS = 8_192
 _MAX_WAITING_ROWS = 20_000
 _REFUSALS_LISTED = 60
 _DETAIL_FIELDS = (
@@ -114,9 +117,9 @@ class ProxyAuditLog:
     """The Kubernetes proxy's `AuditLog`.
 
     Commits a row for a write request before the request starts. Requests that start together share
-    a commit. Writes ends and reads in batches. Aggregates unauthenticated refusals by source. While
-    the store is not reachable, rows wait in a bounded queue; rows over the bound are dropped, and
-    one row records their number.
+    a commit. Writes ends and reads in batches, twice a second or when many wait. Aggregates
+    unauthenticated refusals by source. While the store is not reachable, rows wait in a bounded
+    queue; rows over the bound are dropped, and one row records their number.
     """
 
     def __init__(self, records: AuditStore, clock: Clock) -> None:
@@ -125,6 +128,7 @@ class ProxyAuditLog:
         self._start_batcher: Batcher[AuditEntry, None] = Batcher(self._commit_rows)
         self._queued: list[AuditEntry] = []
         self._queued_rows = 0
+        self._has_many = asyncio.Event()
         self._dropped = 0
         self._anonymous_refusals = RefusalAggregator(clock)
         self._user_refusals = RefusalAggregator(clock, max_entries=_REFUSALS_LISTED)
@@ -177,28 +181,44 @@ class ProxyAuditLog:
                 self._queued.append(queued)
                 self._queued_rows += queued.row_count
             self._dropped += lost.row_count if lost is not None else 0
+        if self._queued_rows >= _MANY_ROWS:
+            self._has_many.set()
 
     async def _write_queued(self) -> None:
         while True:
-            await self._clock.sleep(_WRITE_INTERVAL_S)
+            await self._wait_for_rows()
             self._queue(
                 [*self._anonymous_refusals.pop_summaries(), *self._user_refusals.pop_summaries()]
             )
-            await self._flush()
+            if not await self._flush():
+                await self._clock.sleep(_WRITE_INTERVAL_S)
 
-    async def _flush(self) -> None:
+    async def _wait_for_rows(self) -> None:
+        """Waits for the next time to write, or until many rows wait."""
+        pause = self.tasks.spawn("pause", self._clock.sleep(_WRITE_INTERVAL_S))
+        many = self.tasks.spawn("many rows", self._has_many.wait())
+        try:
+            await asyncio.wait((pause, many), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
+            many.cancel()
+
+    async def _flush(self) -> bool:
+        """Writes all waiting rows; False: the store is not reachable."""
+        self._has_many.clear()
         entries, dropped = list(self._queued), self._dropped
         lost = [_dropped_entry(dropped, self._clock.now())] if dropped else []
         if not entries and not lost:
-            return
+            return True
         try:
             await self._records.append(entries + lost)
         except TowlineError as error:
             log.error("audit rows wait for the store", rows=self._queued_rows, error=error.message)
-            return
+            return False
         del self._queued[: len(entries)]
         self._queued_rows -= sum(entry.row_count for entry in entries)
         self._dropped -= dropped
+        return True
 
 
 def _recording(cluster_identity: Entry) -> RecordingPolicy:

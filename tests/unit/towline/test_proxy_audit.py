@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from controlplane.access.operations import refusal_aggregation
 from controlplane.audit.model.blocks import pack, unpack
@@ -15,7 +16,7 @@ from core.errors import LimitExceeded, Unavailable
 from proxy.domain.access import AuthenticatedUser
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.kube_proxy import ANN, CLUSTER
 from towline.serve import proxy_adapters
 from towline.serve.proxy_adapters import ProxyAuditLog
@@ -204,6 +205,35 @@ async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyP
     await stand.audit.opened(stand.record(who=ANN))
     await stand.audit.stop()
     assert len(stand.trail.rows) == 12
+
+
+async def test_a_flood_of_requests_is_written_before_the_queue_is_full() -> None:
+    """At full speed more requests end within one interval than may wait."""
+    stand = Stand()
+    stand.audit.start()
+    ends = [(f"{number:032x}", 0.1, number) for number in range(500)]
+    for _ in range(100):
+        stand.audit.repeated(stand.record(who=ANN), ends)
+        await settle()
+    await stand.audit.stop()
+    assert sum(row.row_count for row in stand.trail.rows) == 50_000
+    assert stand.trail.commits < 10
+
+
+async def test_a_store_that_does_not_answer_is_asked_twice_a_second() -> None:
+    stand = Stand()
+    stand.trail.away = True
+    stand.audit.start()
+    ends = [(f"{number:032x}", 0.1, number) for number in range(500)]
+    with capture_logs() as logs:
+        for _ in range(30):
+            stand.audit.repeated(stand.record(who=ANN), ends)
+            await settle()
+        await stand.clock.advance(2)
+    assert 1 < len(logs) < 6
+    stand.trail.away = False
+    await stand.audit.stop()
+    assert sum(row.row_count for row in stand.trail.rows) == 15_000
 
 
 async def test_repeated_requests_fill_the_queue_with_their_rows(
