@@ -56,16 +56,20 @@ _CHAIN = select(*audit_tables.audit_chains.c)
 _COLUMNS = column_names(AuditBlock)
 _block = row_maker(AuditBlock)
 _BLOCK = select(*(audit_tables.audit_blocks.c[name] for name in _COLUMNS))
-_ADD_BLOCK = insert(audit_tables.audit_blocks).returning(audit_tables.audit_blocks.c.id)
+_ADD_BLOCKS = insert(audit_tables.audit_blocks)
 _NOWHERE = TargetLocation()
 _MIN_BATCH, _MAX_BATCH = 8, 64
 _EXPIRED = "expireAudit"
-# One statement for all terms of a block: each statement costs a round trip under the chain's lock.
+# One statement for the terms of all blocks, which are found by their last rows: each statement
+# costs a round trip under the chain's lock.
 _ADD_TERMS = {
-    "sqlite": "INSERT INTO audit_terms (block_id, field, value) SELECT ?, "
-    "json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)",
-    "postgresql": "INSERT INTO audit_terms (block_id, field, value) SELECT $1::bigint, "
-    "term->>0, term->>1 FROM json_array_elements(($2::text)::json) AS term",
+    "sqlite": "INSERT INTO audit_terms (block_id, field, value) SELECT block.id, "
+    "json_extract(term.value, '$[1]'), json_extract(term.value, '$[2]') FROM json_each(?) AS term "
+    "CROSS JOIN audit_blocks AS block "
+    "ON kind = ? AND last_number = json_extract(term.value, '$[0]')",
+    "postgresql": "INSERT INTO audit_terms (block_id, field, value) SELECT id, term->>1, term->>2 "
+    "FROM json_array_elements(($1::text)::json) AS term "
+    "JOIN audit_blocks ON kind = $2 AND last_number = (term->>0)::bigint",
 }
 Place = tuple[str, str]
 
@@ -175,15 +179,18 @@ class SqlAudit:
     ) -> None:
         """Writes entries at the end of their chain and moves its head."""
         chain = await self._lock_chain(kind)
+        rows: list[dict[str, object]] = []
+        terms: list[tuple[int, str, str]] = []
         for batch in batches(entries):
-            block, terms = pack(
+            block, block_terms = pack(
                 chain, [(entry, location_in_log(entry, locations)) for entry in batch]
             )
             chain = replace(chain, number=block.last_number, hash=block.hash)
-            columns = {name: getattr(block, name) for name in _COLUMNS if name != "id"}
-            id = (await self._connection.execute(_ADD_BLOCK, columns)).scalar_one()
-            index = (id, orjson.dumps(sorted(terms)).decode())
-            await self._connection.execute_text(_ADD_TERMS[self._connection.dialect], [index])
+            rows.append({name: getattr(block, name) for name in _COLUMNS if name != "id"})
+            terms += [(block.last_number, *term) for term in sorted(block_terms)]
+        await self._connection.execute(_ADD_BLOCKS, rows)
+        index = (orjson.dumps(terms).decode(), kind.value)
+        await self._connection.execute_text(_ADD_TERMS[self._connection.dialect], [index])
         moved = {"of": kind, "to": chain.number, "with": chain.hash}
         await self._connection.execute(_MOVE, [moved])
 
