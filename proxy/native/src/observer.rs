@@ -1,9 +1,11 @@
 //! Observes the bytes of a response without changing them: status, framing and end.
 //! Both ends use it: the agent to reuse a connection, the control plane because it trusts no agent.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use memchr::{memchr2_iter, memmem};
 
 const MAX_HEAD: usize = 64 << 10;
 const MAX_FIELDS: usize = 256;
@@ -147,9 +149,11 @@ impl ResponseObserver {
         if !head.starts_with(b"HTTP/1.") || !lines_end_in_crlf(head) {
             return Err(BadResponse("the response head is malformed"));
         }
-        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let mut parsed = httparse::Response::new(&mut fields);
-        match parsed.parse(head) {
+        // Not cleared for each response, few of which have many fields.
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let mut parsed = httparse::Response::new(&mut []);
+        let parser = httparse::ParserConfig::default();
+        match parser.parse_response_with_uninit_headers(&mut parsed, head, &mut fields) {
             Ok(httparse::Status::Complete(size)) if size == head.len() => {}
             _ => return Err(BadResponse("the response head is malformed")),
         }
@@ -359,14 +363,15 @@ fn is_text(line: &[u8]) -> bool {
     line.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f)
 }
 
+/// Reports whether each CR is followed by LF, and each LF follows a CR.
 fn lines_end_in_crlf(head: &[u8]) -> bool {
-    let after_cr = |at: usize| at > 0 && head[at - 1] == b'\r';
-    let before_lf = |at: usize| head.get(at + 1) == Some(&b'\n');
-    head.iter().enumerate().all(|(at, byte)| match byte {
-        b'\n' => after_cr(at),
-        b'\r' => before_lf(at),
-        _ => true,
-    })
+    let mut ends = memchr2_iter(b'\r', b'\n', head);
+    while let Some(at) = ends.next() {
+        if head[at] != b'\r' || ends.next() != Some(at + 1) || head[at + 1] != b'\n' {
+            return false;
+        }
+    }
+    true
 }
 
 fn check_size(head: usize) -> Result<(), BadResponse> {
@@ -375,7 +380,7 @@ fn check_size(head: usize) -> Result<(), BadResponse> {
 
 /// Returns the size of the head at the start of `data`; None: it is incomplete.
 pub fn end_of_head(data: &[u8]) -> Option<usize> {
-    data.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+    memmem::find(data, b"\r\n\r\n").map(|at| at + 4)
 }
 
 #[cfg(test)]
