@@ -1,6 +1,5 @@
 """Bundles in an object store (S3, Google Cloud Storage, Azure, a folder), through obstore."""
 
-import importlib
 from typing import Any
 
 from core.errors import Invalid, Unavailable
@@ -15,8 +14,9 @@ def open_objects(url: str) -> "ObjectContent":
     without the extra `s3`.
     """
     try:
-        stores = importlib.import_module("obstore.store")
-        return ObjectContent(stores.from_url(url))
+        from obstore.store import from_url
+
+        return ObjectContent(from_url(url))
     except ImportError:
         raise Invalid(
             "requires the extra `s3`: install towline[s3]", field="git.store.objects"
