@@ -1,6 +1,5 @@
 """The agent's chart: its Helm values, and its manifests for clusters without Helm."""
 
-import importlib
 import io
 import re
 import tarfile
@@ -71,7 +70,7 @@ def render_manifests(chart: bytes, values: JsonObject, namespace: str) -> str:
     Invalid: Helm refuses the chart or the values. Unavailable: this machine has no engine of Helm.
     """
     try:
-        helm = importlib.import_module("helm_python")
+        import helm_python as helm
     except ImportError:
         raise Unavailable(
             "Helm's engine has no package for this machine; leave out --kubectl, and use Helm"

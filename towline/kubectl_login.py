@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from core.errors import TowlineError, Unauthenticated
@@ -72,7 +71,8 @@ def _renew_token(global_flags: GlobalFlags, environ: Mapping[str, str]) -> Contr
         if _is_valid(target):
             return target
         granted = _request_token(target, environ)
-        save_token = import_module("towline.context_file").save_token
+        from towline.context_file import save_token
+
         return save_token(path, target, granted.token, granted.refresh, granted.expires)
 
 
@@ -83,7 +83,9 @@ def _fixed_width_formatter(prog: str) -> argparse.HelpFormatter:
 
 def _request_token(target: ControlPlaneTarget, environ: Mapping[str, str]) -> "IssuedToken":
     """Gets a token with the refresh token, else by asking the user to sign in."""
-    device = import_module("towline.device_grant").DeviceGrant(target)
+    from towline.device_grant import DeviceGrant
+
+    device = DeviceGrant(target)
     granted = device.refresh(target.refresh) if target.refresh else None
     if granted is None and not _is_interactive(environ):
         raise Unauthenticated(f"not signed in: run `towline login {target.url}`")

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 
 from core.json_object import JsonObject
 from towline.contexts import ControlPlaneTarget, FilePath
@@ -76,8 +75,9 @@ def kinds(
     cached = _fresh_entries(path, now())
     key = f"kinds {cluster}"
     if key not in cached:
-        api = import_module("towline.kube_api").KubeApi(target, cluster, TIMEOUT_SECONDS)
-        cached[key] = (now(), api.plurals())
+        from towline.kube_api import KubeApi
+
+        cached[key] = (now(), KubeApi(target, cluster, TIMEOUT_SECONDS).plurals())
         _write_cache(path, cached)
     return cached[key][1]
 
@@ -92,7 +92,9 @@ def document(root: str, fields: str) -> str:
 
 def _query_names(kind: str, text: str, target: ControlPlaneTarget) -> list[str]:
     root, fields = QUERIES[kind]
-    client = import_module("towline.client").GraphQLClient(target, TIMEOUT_SECONDS)
+    from towline.client import GraphQLClient
+
+    client = GraphQLClient(target, TIMEOUT_SECONDS)
     variables = {"q": text or None} if root != "roles" else {}
     answer: JsonObject = client.ask(document(root, fields), **variables)
     rows = answer[root]
