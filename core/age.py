@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from typing import Any, BinaryIO
 
 from core.errors import Invalid
@@ -13,7 +12,9 @@ IDENTITY_PREFIX = "AGE-SECRET-KEY-1"
 @cache
 def _library() -> Any:
     """Loads the untyped compiled library on first use; it costs memory."""
-    return import_module("pyrage")
+    import pyrage
+
+    return pyrage
 
 
 class AgeIdentity:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -49,13 +50,7 @@ from syncagent.kube.impersonation import ImpersonationProof, impersonation_probl
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.metrics import KubeMetrics
 from syncagent.kube.server_tls import RotatedTls
-from syncagent.link.channel import (
-    LOOPBACK,
-    Endpoint,
-    Forwarder,
-    proxy_to,
-    websocket_forwarder,
-)
+from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to, websocket_forwarder
 from syncagent.link.commands import Commands
 from syncagent.link.facts import ClusterFactsCache
 from syncagent.link.fetch import BundleTransfer
@@ -104,6 +99,9 @@ from syncagent.tunnel.data_link import ControlPlaneHost
 from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
+
+if TYPE_CHECKING:
+    from core.links.websocket import WebSocketForwarder
 from syncagent.tunnel.proof import ProofVerifier
 from syncagent.tunnel.upstream import Upstream
 from syncagent.upkeep.credentials import TokenRenewal
@@ -160,7 +158,7 @@ class Agent:
     renewal: TokenRenewal
     local: LocalServices | None = None
     status_pages: StatusServer | None = None
-    forwarder: Forwarder | None = None
+    forwarder: "WebSocketForwarder | None" = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconciles and stays connected until `stop` is set; raises if a part fails permanently.
@@ -679,7 +677,7 @@ def _freezing(
     return Freezing(switch, client, tunnel, engine, settings.file, configmap)
 
 
-def _websocket_forwarder(hub: HubSettings, clock: Clock) -> Forwarder | None:
+def _websocket_forwarder(hub: HubSettings, clock: Clock) -> "WebSocketForwarder | None":
     """Builds the WebSocket pipe for networks that pass only HTTPS; a wss:// address enables it."""
     if not hub.address.startswith(("wss://", "ws://")):
         return None
@@ -695,7 +693,7 @@ def _websocket_forwarder(hub: HubSettings, clock: Clock) -> Forwarder | None:
     return websocket_forwarder(hub.address, tls.context)
 
 
-def _endpoint(hub: HubSettings, forwarder: Forwarder | None) -> Endpoint:
+def _endpoint(hub: HubSettings, forwarder: "WebSocketForwarder | None") -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
     if forwarder is None:
         return Endpoint(hub.address, hub.token, ca, hub.server_name, hub.wire)

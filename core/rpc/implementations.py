@@ -1,8 +1,6 @@
 """The two gRPC implementations."""
 
 from enum import StrEnum
-from importlib import import_module
-from types import ModuleType
 
 
 class GrpcImplementation(StrEnum):
@@ -10,8 +8,3 @@ class GrpcImplementation(StrEnum):
 
     HTTP2 = "http2"
     GRPCIO = "grpcio"
-
-
-def grpcio() -> ModuleType:
-    """Imports `core.rpc.grpcio` on demand: its libraries need about 10 MB."""
-    return import_module("core.rpc.grpcio")

@@ -10,8 +10,6 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import orjson
@@ -43,17 +41,17 @@ class SignerSet:
 
     def read(self) -> "TrustedSigners":
         """Reads the keys. Raises Invalid."""
-        return _trusted_module().read_signers(self.name, self.keys)
+        # The verification needs 1.5 MB, and most agents need no signatures.
+        from core.signatures.trusted import read_signers
+
+        return read_signers(self.name, self.keys)
 
 
 def read_signer_sets(sets: Iterable[SignerSet]) -> "TrustedSigners":
     """Reads the keys of several sets. Raises Invalid."""
-    return _trusted_module().merge_signers(each.read() for each in sets)
+    from core.signatures.trusted import merge_signers
 
-
-def _trusted_module() -> ModuleType:
-    """Imports the verification on demand: it needs 1.5 MB, and most agents need no signatures."""
-    return import_module("core.signatures.trusted")
+    return merge_signers(each.read() for each in sets)
 
 
 @dataclass(frozen=True, slots=True)

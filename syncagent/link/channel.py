@@ -4,16 +4,18 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from core.errors import Invalid
 from core.remotes import is_loopback_host
 from core.rpc.calls import CallChannel, Metadata
 from core.rpc.http2_channel import CallTarget, Http2Channel, client_tls
-from core.rpc.implementations import GrpcImplementation, grpcio
+from core.rpc.implementations import GrpcImplementation
 from core.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from core.links.websocket import WebSocketForwarder
 
 LOOPBACK = "127.0.0.1"
 
@@ -21,10 +23,9 @@ LOOPBACK = "127.0.0.1"
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Address of the control plane, and its trust settings.
-    `address`: `https://host:port` or `host:port`; `http://host:port` uses no TLS, only
-    for this machine. `ca`: PEM of the
-    authorities to trust instead of the public ones. `server_name`: the name in the certificate, if
-    it is not the host. `wire`: the gRPC implementation.
+    `address`: `https://host:port` or `host:port`; `http://host:port` uses no TLS, only for this
+    machine. `ca`: PEM of the authorities to trust instead of the public ones. `server_name`: the
+    name in the certificate, if it is not the host. `wire`: the gRPC implementation.
     """
 
     address: str
@@ -51,40 +52,34 @@ class Endpoint:
         secure, host, port = parse_address(self.address)
         proxy = proxy_to(host)
         if self.wire is GrpcImplementation.GRPCIO:
+            # Its libraries need about 10 MB.
+            from core.rpc.grpcio import GrpcioChannel
+
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            return grpcio().GrpcioChannel(
+            return GrpcioChannel(
                 place, secure=secure, ca=self.ca, server_name=self.server_name, proxy=proxy
             )
         tls = client_tls(self.ca) if secure else None
         return Http2Channel(CallTarget(host, port, tls, self.server_name, proxy), clock)
 
 
-class Forwarder(Protocol):
-    """A local port that leads to the control plane while `run` runs."""
+def websocket_forwarder(url: str, tls: Callable[[], ssl.SSLContext]) -> "WebSocketForwarder":
+    """Builds the WebSocket pipe; see `WebSocketForwarder`."""
+    # Its library needs about 9 MB.
+    from core.links.websocket import WebSocketForwarder
 
-    port: int
-
-    async def run(self) -> None:
-        """Serves until cancelled."""
-        ...
-
-
-def websocket_forwarder(url: str, tls: Callable[[], ssl.SSLContext]) -> Forwarder:
-    """Builds the WebSocket pipe; imported on demand, as its library needs about 9 MB.
-
-    Invalid: not a wss:// URL.
-    """
-    return import_module("core.links.websocket").WebSocketForwarder(url, tls)
+    return WebSocketForwarder(url, tls)
 
 
 def proxy_to(host: str) -> str:
     """Returns the URL of the proxy for a host from HTTPS_PROXY; empty for a direct connection."""
     if host == LOOPBACK or not os.environ.keys() & {"HTTPS_PROXY", "https_proxy"}:
         return ""
-    # Imported on demand: with its parsers of HTTP and mail, it needs 0.9 MB.
-    requests = import_module("urllib.request")
-    url = requests.getproxies().get("https")
-    return "" if url is None or requests.proxy_bypass(host) else url
+    # With its parsers of HTTP and mail, it needs 0.9 MB.
+    from urllib.request import getproxies, proxy_bypass
+
+    url = getproxies().get("https")
+    return "" if url is None or proxy_bypass(host) else url
 
 
 def parse_address(address: str) -> tuple[bool, str, int]:

@@ -16,7 +16,7 @@ from core.errors import Invalid
 from core.host_names import is_below
 from core.rpc.calls import CallServer, Handler, ServerLimits
 from core.rpc.http2_server import Http2Server
-from core.rpc.implementations import GrpcImplementation, grpcio
+from core.rpc.implementations import GrpcImplementation
 from core.rpc.sockets import BridgedPeers
 from core.runtime.clock import Clock
 from proxy.fast_path.front import NativeFront
@@ -183,7 +183,10 @@ def agents_server(
     """Builds the gRPC server for agents, without starting it."""
     limits = ServerLimits()
     if settings.agents_wire is GrpcImplementation.GRPCIO:
-        return grpcio().GrpcioServer(handlers, limits)
+        # Its libraries need about 10 MB.
+        from core.rpc.grpcio import GrpcioServer
+
+        return GrpcioServer(handlers, limits)
     return Http2Server(
         handlers,
         limits,
