@@ -10,8 +10,10 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
-import orjson
+from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -29,8 +31,21 @@ _LOOKUPS_AT_ONCE = 4
 _MAX_QUEUED = 64
 _STATUS = {Code.INVALID: 400, Code.NOT_FOUND: 404, Code.CONFLICT: 409, Code.FORBIDDEN: 403}
 
+PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
 Handler = Callable[[Request], Awaitable[Response]]
 SecretOf = Callable[[str], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Answer of a CI system to a gate."""
+
+    release: str
+    passed: bool
+    reason: str = ""
+
+
+_ANSWER = TypeAdapter(_Answer)
 
 
 class WebhookRoutes:
@@ -54,36 +69,34 @@ class WebhookRoutes:
     async def _handle_registry(self, request: Request) -> Response:
         provider, id = request.path_params["provider"], request.path_params["id"]
         if provider not in PROVIDERS:
-            return Response("unknown provider", 404)
+            raise HTTPException(404, "unknown provider")
         body = await self._read_body(request)
-        if isinstance(body, Response):
-            return body
         secret = await self._look_up_secret(self._triggers.webhook_secret, id)
-        if not is_genuine(provider, secret, request.headers, request.query_params, body):
-            return Response("signature refused", 401)
+        if not _is_genuine(provider, secret, request.headers, request.query_params, body):
+            raise HTTPException(401, "signature refused")
         await self._triggers.schedule_poll_soon(id)
         return Response(status_code=202)
 
     async def _handle_gate_answer(self, request: Request) -> Response:
         id = request.path_params["id"]
         body = await self._read_body(request)
-        if isinstance(body, Response):
-            return body
         secret = await self._look_up_secret(self._decisions.gate_secret, id)
         if not self._is_signed(secret, request.headers, body):
-            return Response("signature refused", 401)
-        answer = _parse_answer(body)
-        if answer is None:
-            return Response(
-                'the body must be like {"release": "r7-…", "passed": true, "reason": "…"}', 400
-            )
-        await self._decisions.answer_signed(id, *answer, request.headers["webhook-id"])
+            raise HTTPException(401, "signature refused")
+        try:
+            answer = _ANSWER.validate_json(body, strict=True)
+        except ValidationError:
+            example = '{"release": "r7-…", "passed": true, "reason": "…"}'
+            raise HTTPException(400, f"the body must be like {example}") from None
+        call = request.headers["webhook-id"]
+        await self._decisions.answer_signed(id, answer.release, answer.passed, answer.reason, call)
         return Response(status_code=204)
 
-    async def _read_body(self, request: Request) -> bytes | Response:
-        """Reads the whole body, or returns the reason for refusing it."""
+    async def _read_body(self, request: Request) -> bytes:
+        """Reads the whole body. Raises HTTPException if it is too large or too slow."""
         if self._waiting >= _MAX_QUEUED:
-            return Response("too many requests at the same time", 503, {"Retry-After": "1"})
+            busy = "too many requests at the same time"
+            raise HTTPException(503, busy, {"Retry-After": "1"})
         body = bytearray()
         self._waiting += 1
         try:
@@ -91,11 +104,11 @@ class WebhookRoutes:
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > MAX_BYTES:
-                        return Response(f"the body exceeds {MAX_BYTES} bytes", 413)
+                        raise HTTPException(413, f"the body exceeds {MAX_BYTES} bytes")
         except TimeoutError:
-            return Response("too slow", 408)
+            raise HTTPException(408, "too slow") from None
         except ClientDisconnect:
-            return Response("incomplete", 400)
+            raise HTTPException(400, "incomplete") from None
         finally:
             self._waiting -= 1
         return bytes(body)
@@ -131,7 +144,7 @@ def _with_errors(handler: Handler) -> Handler:
     return handle
 
 
-def is_genuine(
+def _is_genuine(
     provider: str, secret: str, headers: Mapping[str, str], query: Mapping[str, str], body: bytes
 ) -> bool:
     """Returns whether a request carries the proof of the secret; never without a secret.
@@ -148,22 +161,6 @@ def is_genuine(
         return _equal(query.get("token", ""), secret)
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return _equal(headers.get("x-hub-signature-256", "").removeprefix("sha256="), expected)
-
-
-PROVIDERS = frozenset(("github", "harbor", "dockerhub", "plain"))
-
-
-def _parse_answer(body: bytes) -> tuple[str, bool, str] | None:
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(answer, dict):
-        return None
-    release, passed, reason = answer.get("release"), answer.get("passed"), answer.get("reason", "")
-    if not isinstance(release, str) or not isinstance(passed, bool) or not isinstance(reason, str):
-        return None
-    return release, passed, reason
 
 
 def _equal(value: str, expected: str) -> bool:

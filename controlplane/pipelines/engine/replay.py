@@ -14,14 +14,6 @@ from controlplane.pipelines.model.state import PipelineState, ReleaseId
 MAX_TICKS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvents:
-    """Events of one moment, in order."""
-
-    at: datetime
-    events: tuple[Event, ...]
-
-
 class Promotion(NamedTuple):
     """A stage began to take in a release, or was rolled back to one."""
 
@@ -42,16 +34,19 @@ class Replay:
 
 
 def replay(
-    pipeline: Pipeline, state: PipelineState, recorded: Sequence[RecordedEvents], until: datetime
+    pipeline: Pipeline,
+    state: PipelineState,
+    recorded: Iterable[tuple[datetime, Sequence[Event]]],
+    until: datetime,
 ) -> Replay:
-    """Feeds recorded events to the engine, with the ticks between them.
+    """Feeds the recorded events of each moment to the engine, with the ticks between them.
 
     The engine ignores reports about releases that have not entered a stage, as always.
     """
     run = Replay(state)
-    for entry in recorded:
-        _pass_time(pipeline, run, entry.at)
-        _feed(pipeline, run, entry.events, entry.at)
+    for at, events in recorded:
+        _pass_time(pipeline, run, at)
+        _feed(pipeline, run, events, at)
     _pass_time(pipeline, run, until)
     return run
 

@@ -47,12 +47,8 @@ class ReleaseDecisions:
                 + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
                 field="digests",
             )
-        if release is None or dict(digests) != dict(waiting):
-            raise Conflict(
-                "another release waits at this gate now: review it again"
-                if waiting
-                else "nothing waits at this gate"
-            )
+        if release is None:
+            raise Conflict("nothing waits at this gate")
         async with self._context.store.read() as tx:
             is_own = await is_author(tx, actor, view.state.releases[release])
             groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)

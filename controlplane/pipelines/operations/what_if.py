@@ -7,7 +7,7 @@ from datetime import datetime
 from controlplane.authorization import Actor
 from controlplane.pipelines.engine import codec
 from controlplane.pipelines.engine.events import Event
-from controlplane.pipelines.engine.replay import RecordedEvents, Replay, replay
+from controlplane.pipelines.engine.replay import Replay, replay
 from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.records import PipelineEvent
 from controlplane.pipelines.operations.drafts import PipelineDraft
@@ -80,13 +80,11 @@ class PipelineReplays:
         spec = codec.pipeline_from_json(begin.spec or {})
         changed = _with_gates(spec, self._pipelines.draft_gates(spec, draft))
         recorded = [
-            RecordedEvents(
-                record.at, tuple(codec.from_json(event, Event) for event in record.events)
-            )
+            (record.at, [codec.from_json(event, Event) for event in record.events])
             for record in records
-            if record.id >= begin.id and record.events
+            if record.id >= begin.id
         ]
-        if sum(len(entry.events) for entry in recorded) > MAX_EVENTS:
+        if sum(len(events) for _, events in recorded) > MAX_EVENTS:
             raise LimitExceeded(f"more than {MAX_EVENTS:,} events: choose a shorter window")
         actual = replay(spec, state, recorded, until)
         hypothetical = replay(changed, state, recorded, until)

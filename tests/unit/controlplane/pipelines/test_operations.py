@@ -332,8 +332,8 @@ async def test_a_promotion_that_runs_twice_changes_nothing(waiting: Promotion) -
     ("digests", "error", "message"),
     [
         ({}, Invalid, "specify the digest of each service that you approve; waiting: prod-shop="),
-        ({"prod-shop": "sha256:other"}, Conflict, "another release waits at this gate now"),
-        ({"other": "sha256:other"}, Conflict, "another release waits at this gate now"),
+        ({"prod-shop": "sha256:other"}, Conflict, "the release has changed since it was shown"),
+        ({"other": "sha256:other"}, Conflict, "the release has changed since it was shown"),
     ],
 )
 async def test_only_the_waiting_digests_can_be_approved(
