@@ -71,18 +71,16 @@ def _request_render(draft: StateDraft, edge: StageEdge) -> None:
 
 def _enter_stage(draft: StateDraft, stage: Stage, edges: tuple[StageEdge, ...]) -> None:
     """Starts the release for which all edges into the stage are open, if any."""
-    candidates = [draft.candidates.get(edge.id) for edge in edges]
-    first = candidates[0]
-    if first is None or any(
-        candidate is None or candidate.release != first.release for candidate in candidates
-    ):
+    waiting = [draft.candidates[edge.id] for edge in edges if edge.id in draft.candidates]
+    releases = {candidate.release for candidate in waiting}
+    if len(waiting) < len(edges) or len(releases) > 1:
         return _set_wait_reason(draft, edges, "has not arrived on every edge into the stage")
-    if any(candidate.reason for candidate in candidates if candidate is not None):
+    if any(candidate.reason for candidate in waiting):
         return _set_wait_reason(draft, edges, "waiting at another edge into the stage")
     if reason := _closed_reason(draft, stage):
         return _set_wait_reason(draft, edges, reason)
-    attempt = max(candidate.attempt for candidate in candidates if candidate is not None)
-    _start_rollout(draft, stage, first.release, attempt)
+    attempt = max(candidate.attempt for candidate in waiting)
+    _start_rollout(draft, stage, releases.pop(), attempt)
     for edge in edges:
         del draft.candidates[edge.id]
 

@@ -30,18 +30,13 @@ def on_changed(draft: StateDraft, event: ev.Changed) -> None:
         raise NotApplicable(f"the release was already merged: {before}")
     if before is not None and (before.state, before.number) == (change.state, change.number):
         return
-    checked = replace(
-        change, looks=before.looks if before else 0, looked_at=draft.now, next_at=None
-    )
-    if checked.state is GitChangeState.OPEN:
-        checked = replace(checked, next_at=_next_check_time(draft, checked))
-    revisions = state.revisions
-    if checked.state is GitChangeState.LANDED:
-        revisions = {
-            id: replace(revision, commit=change.commit) for id, revision in revisions.items()
-        }
-        draft.change_stage(event.stage, wave_begun_at=draft.now)
-    draft.change_stage(event.stage, change=checked, revisions=revisions)
+    if change.state is GitChangeState.OPEN:
+        next_at = _next_check_time(draft, 0)
+        waiting = replace(change, looked_at=draft.now, next_at=next_at)
+        draft.change_stage(event.stage, change=waiting)
+    else:
+        revisions = {id: replace(r, commit=change.commit) for id, r in state.revisions.items()}
+        draft.change_stage(event.stage, change=change, revisions=revisions, wave_begun_at=draft.now)
     draft.record(event.stage, event.release, str(change))
 
 
@@ -69,22 +64,17 @@ def follow_change(draft: StateDraft, stage: Stage) -> None:
     """Requests a check of a waiting pull request when its time has come."""
     state = draft.stage(stage.id)
     change = _open_request(state)
-    if change is None or state.release is None or change.next_at is None:
+    next_at = change.next_at if change else None
+    if change is None or state.release is None or next_at is None:
         return
-    if draft.now >= change.next_at:
-        looks = change.looks + 1
-        revisions = {
-            service: state.revisions[service]
-            for service, progress in state.progress.items()
-            if progress is Progress.GIVEN and service in state.revisions
-        }
+    if draft.now >= next_at:
+        looks, next_at = change.looks + 1, _next_check_time(draft, change.looks + 1)
         key = f"follow/{stage.id}/{state.release}/{state.attempt}/{looks}"
-        draft.emit(FollowChange(key, stage.id, state.release, revisions or state.revisions))
-        change = replace(change, looks=looks, looked_at=draft.now)
-        change = replace(change, next_at=_next_check_time(draft, change))
-        draft.change_stage(stage.id, change=change)
-    if change.next_at is not None:
-        draft.wake_at(change.next_at)
+        revisions = {id: r for id, r in state.revisions.items() if id in state.progress}
+        draft.emit(FollowChange(key, stage.id, state.release, revisions))
+        checked = replace(change, looks=looks, looked_at=draft.now, next_at=next_at)
+        draft.change_stage(stage.id, change=checked)
+    draft.wake_at(next_at)
 
 
 def _check_promoted_by_git(draft: StateDraft, id: StageId) -> None:
@@ -99,11 +89,10 @@ def _open_request(state: StageState) -> GitWriteStatus | None:
     return state.change if is_open and not state.stopped else None
 
 
-def _next_check_time(draft: StateDraft, change: GitWriteStatus) -> datetime:
+def _next_check_time(draft: StateDraft, looks: int) -> datetime:
     """Returns the time of the next check; the interval grows with each one."""
-    return draft.now + timedelta(
-        seconds=min(_FIRST_INTERVAL_S * 1.5 ** min(change.looks, 20), _MAX_INTERVAL_S)
-    )
+    seconds = min(_FIRST_INTERVAL_S * 1.5 ** min(looks, 20), _MAX_INTERVAL_S)
+    return draft.now + timedelta(seconds=seconds)
 
 
 def _last_good_state(draft: StateDraft, stage: StageId, state: StageState) -> StageState:

@@ -1,16 +1,19 @@
 """Stages that are promoted by git: what is written, and how the engine waits for it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.pipelines.engine.effects import FollowChange, Promote
+from controlplane.pipelines.engine.effects import FollowChange, Promote, WakeAt
 from controlplane.pipelines.engine.events import (
+    Aborted,
     BaseMoved,
     Changed,
     ChangeHinted,
+    ClustersSilent,
     PromotionFailed,
     Retried,
     StageRendered,
@@ -33,6 +36,7 @@ from controlplane.pipelines.model.state import (
     RevisionRef,
 )
 from core.errors import Invalid
+from core.identity import ServiceId
 from core.spec.edits import CopyFolder, SetField, SetImage
 from gitcache.domain import refs
 from tests.fakes.pipelines import Line, make_pipeline
@@ -234,3 +238,71 @@ def test_events_of_another_release_change_nothing() -> None:
     for event in (Changed(PROD, ReleaseId("r9"), OPEN), BaseMoved(PROD, ReleaseId("r9"), "x")):
         line.send(event)
         assert line.notes() and line.state == before
+
+
+def told(line: Line) -> list[str]:
+    return [entry.text for entry in line.state.history if entry.place == PROD]
+
+
+def test_the_history_tells_a_request_and_its_merge_once() -> None:
+    line, release = entered()
+    for change in (OPEN, OPEN, LANDED):
+        line.send(Changed(PROD, release, change))
+    line.send(Changed(PROD, release, replace(LANDED, commit="e" * 40)))
+    assert line.notes() == [f"the release was already merged: {LANDED}"]
+    assert told(line) == ["promoted", str(OPEN), str(LANDED)]
+
+
+def test_the_engine_wakes_for_the_next_check_of_a_request() -> None:
+    line, release = entered()
+    wakes = [one.at for one in line.send(Changed(PROD, release, OPEN)) if isinstance(one, WakeAt)]
+    assert wakes == [line.now + timedelta(seconds=15)]
+
+
+def test_a_hint_about_another_repository_does_not_check_a_request_sooner() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, OPEN))
+    line.pass_time(1)
+    line.send(ChangeHinted("other"))
+    assert not [one for one in line.effects if isinstance(one, FollowChange)]
+    line.send(ChangeHinted("repo"))
+    assert len([one for one in line.effects if isinstance(one, FollowChange)]) == 1
+
+
+def test_the_deadline_for_silent_clusters_counts_from_the_merge() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, OPEN))
+    line.pass_time(7_200)
+    line.send(Changed(PROD, release, LANDED))
+    line.send(ClustersSilent({ServiceId("prod-0"): "c0"}))
+    line.health("prod", Health.PROGRESSING)
+    assert line.stage("prod").silence.reason == (
+        "waits for silent clusters until 2026-01-01 02:30:00 UTC: c0"
+    )
+
+
+def test_the_request_of_an_aborted_rollout_is_not_checked() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, OPEN))
+    line.send(Aborted(PROD, release, "eve"))
+    assert not [one for one in line.pass_time(900) if isinstance(one, FollowChange)]
+
+
+@pytest.mark.parametrize("stage", [PROD, StageId("none")])
+def test_git_says_nothing_about_a_stage_that_it_does_not_promote(stage: StageId) -> None:
+    line = Line(make_pipeline({"dev prod": []}))
+    release = line.observe("c1")
+    line.render("prod", release)
+    for event in (Changed(stage, release, OPEN), BaseMoved(stage, release, "moved")):
+        line.send(event)
+        assert line.notes() == ["the stage is not promoted by git"]
+
+
+def test_a_newer_release_keeps_its_place_when_the_base_has_moved() -> None:
+    line, release = entered(ApprovalRule())
+    line.approve("dev prod 0")
+    newer = line.observe("c2")
+    line.send(BaseMoved(PROD, release, "somebody else pushed"))
+    candidate = line.candidate("dev prod")
+    assert candidate is not None and candidate.release == newer
+    assert told(line)[-1] == "returned to its gates: somebody else pushed"

@@ -313,3 +313,41 @@ def test_the_one_made_last_is_the_newest() -> None:
 )
 def test_images_are_named_with_their_registry(image: str, place: tuple[str, str]) -> None:
     assert parse_image(image) == OciRepository(*place)
+
+
+def test_a_failed_write_is_tried_again_under_another_name() -> None:
+    """A job with the same name was carried out, and would be skipped."""
+    line = Line(with_trigger(IMAGE, WRITE))
+    found = TriggerFinding("1.0")
+    for _ in range(3):
+        line.send(TriggerFound("t", found))
+        line.send(FindingFailed("t", found, "protected branch"))
+        line.pass_time(60)
+    keys = [one.key for one in line.effects if isinstance(one, WriteFinding)]
+    assert keys == ["found/t/1.0/1", "found/t/1.0/2", "found/t/1.0/3"]
+    line.send(TriggerFound("t", TriggerFinding("1.1")))
+    assert line.state.triggers["t"].attempt == 1
+
+
+def test_a_trigger_that_the_pipeline_does_not_have_finds_nothing() -> None:
+    line = Line(with_trigger(IMAGE, WRITE))
+    line.send(TriggerFound("other", TriggerFinding("1.0")))
+    assert line.notes() == ["trigger other does not exist"]
+    assert line.state.triggers == {}
+
+
+def test_nothing_is_started_while_paused_or_after_a_return_to_the_release() -> None:
+    line = Line(with_trigger(ScheduleRule("0 0 1 1 *"), None, on_commit=False))
+    seen(line, "c1")
+    line.send(Paused("eve"))
+    line.send(Started("bob"))
+    assert line.notes() == ["paused by eve"]
+    line.send(Resumed("eve"))
+    line.send(Started("bob", "now"))
+    assert releases(line) == 1
+    seen(line, "c2")
+    seen(line, "c1")
+    line.send(Started("bob"))
+    assert line.notes() == [
+        "nothing to start: the first stage has not changed since the newest release"
+    ]

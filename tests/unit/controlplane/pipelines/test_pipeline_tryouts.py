@@ -100,3 +100,22 @@ def test_a_trigger_that_finds_something_newer_leaves_its_request() -> None:
     after = PipelineState(triggers={"t": TriggerState(finding=TriggerFinding("1.1"))})
     assert left(before, after, write) == [("towline/shop/dev/1.0", 7)]
     assert left(before, before, write) == []
+
+
+def test_a_branch_of_a_digest_has_its_beginning_in_the_name() -> None:
+    """The tag stays the same, and each digest needs a branch of its own."""
+    write = replace(WRITE, mode=WriteMode.REQUEST)
+    found = TriggerFinding("latest", f"sha256:{'ab' * 32}")
+    before = PipelineState(triggers={"t": TriggerState(finding=found, change=OPEN)})
+    assert left(before, PipelineState(), write) == [("towline/shop/dev/latest-abababababab", 7)]
+
+
+def test_a_direct_commit_of_a_trigger_leaves_no_branch() -> None:
+    direct = replace(LANDED, number=0)
+    found = TriggerFinding("1.0")
+    before = PipelineState(triggers={"t": TriggerState(finding=found, change=direct)})
+    assert left(before, PipelineState()) == []
+
+
+def test_a_failed_release_without_a_request_leaves_its_branch() -> None:
+    assert left(waiting(R1), taking(None, health=Health.FAILED)) == [("towline/shop/prod/r1-a", 0)]

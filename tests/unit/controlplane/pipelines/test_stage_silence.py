@@ -308,3 +308,15 @@ def test_a_cluster_that_falls_silent_as_the_wave_ends_has_the_deadline_of_the_st
     assert line.stage("prod").reason == (
         "waits for silent clusters until 2026-01-01 00:30:00 UTC: c0"
     )
+
+
+def test_a_release_behind_a_stage_that_waits_for_silent_clusters_says_so() -> None:
+    fleet = Fleet(rolled(Rollout()), {"prod-2"})
+    fleet.report(1)
+    newer = fleet.enter("c2")
+    candidate = fleet.line.candidate("dev prod")
+    assert candidate is not None and candidate.release == newer
+    assert candidate.reason == (
+        f"prod is still rolling out {fleet.prod.release}: waits for silent clusters until "
+        "2026-01-01 00:30:00 UTC: c2 (last seen at noon)"
+    )
