@@ -51,9 +51,7 @@ def on_services_health(draft: StateDraft, event: ev.ServicesHealth) -> None:
     before = draft.occupied_stage(event.stage, event.release)
     stage = draft.pipeline.stage[event.stage]
     silence = _advance_progress(draft, stage, event.healths)
-    if before.stopped:
-        set_health(draft, stage.id, Health.FAILED, before.stopped)
-    else:
+    if not before.stopped:
         _derive_health(draft, stage, event, silence)
 
 

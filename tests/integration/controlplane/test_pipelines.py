@@ -232,7 +232,7 @@ async def test_approving_something_else_is_refused(world: World) -> None:
     await line.push("1")
     gate, old = await line.waiting()
     await line.push("2")
-    with pytest.raises(Conflict, match="another release waits"):
+    with pytest.raises(Conflict, match="the release has changed since"):
         await world.decisions.approve(line.approver, gate, old)
     with pytest.raises(Invalid, match="specify the digest"):
         await world.decisions.approve(line.approver, gate, {})

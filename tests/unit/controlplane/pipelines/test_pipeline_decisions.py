@@ -10,11 +10,14 @@ from controlplane.pipelines.engine.events import (
     Approved,
     ApproversLeft,
     CheckAnswered,
+    ClustersSilent,
     DenialRemoved,
     ExternallyAnswered,
     Retried,
     RevisionDenied,
+    ServicesHealth,
     Skipped,
+    StageObserved,
 )
 from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.gates.kinds import (
@@ -26,7 +29,7 @@ from controlplane.pipelines.gates.kinds import (
     WorkflowRule,
 )
 from controlplane.pipelines.model.gate_checks import CheckAnswer
-from controlplane.pipelines.model.gate_rules import Step, needs_approval
+from controlplane.pipelines.model.gate_rules import Patience, Step, needs_approval
 from controlplane.pipelines.model.pipeline import (
     Gate,
     GateId,
@@ -47,7 +50,7 @@ from controlplane.pipelines.model.state import (
 from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds import TagRule
 from core.identity import ServiceId
-from tests.fakes.pipelines import START, Line, two_stages
+from tests.fakes.pipelines import START, Line, make_pipeline, two_stages
 
 GATE, OTHER_GATE = GateId("dev prod 0"), GateId("dev prod 1")
 DEV, PROD = StageId("dev"), StageId("prod")
@@ -298,3 +301,58 @@ def test_a_check_without_any_answer_says_only_that() -> None:
     line.send(CheckAnswered(GATE, asked.step, asked.attempt_key, CheckAnswer.UNDECIDED))
     line.pass_time(3_600)
     assert gate_state(line).reason == "gate 0 failed: no answer within 3600 s"
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [(CheckAnswer.FAILED, CheckAnswer.PASSED), (CheckAnswer.PASSED, CheckAnswer.FAILED)],
+)
+def test_an_attempt_of_a_check_is_decided_once(first: CheckAnswer, later: CheckAnswer) -> None:
+    pipeline = two_stages(HttpRule("https://check.example.org/"), ApprovalRule())
+    (edge,) = pipeline.edges
+    check = replace(edge.gates[0], patience=Patience(attempts=2))
+    line = Line(replace(pipeline, edges=(replace(edge, gates=(check, edge.gates[1])),)))
+    waiting(line)
+    (asked,) = [one for one in line.effects if isinstance(one, RunCheck)]
+    line.send(CheckAnswered(GATE, asked.step, asked.attempt_key, first, "first"))
+    before = gate_state(line)
+    line.send(CheckAnswered(GATE, asked.step, asked.attempt_key, later, "later"))
+    assert line.notes() == ["this attempt is already decided"]
+    assert gate_state(line) == before
+    line.send(CheckAnswered(GATE, "none", asked.attempt_key, later, "later"))
+    assert line.notes() == ["the answer belongs to an outdated check"]
+
+
+def test_only_the_first_stage_reports_what_git_holds() -> None:
+    line = Line(two_stages())
+    line.send(StageObserved(PROD, line.revisions(PROD, "c1", "d1"), Health.HEALTHY, "ann"))
+    assert line.notes() == ["only the first stage follows git"]
+
+
+def test_a_stage_says_how_many_services_are_not_healthy_yet_unless_one_says_why() -> None:
+    pipeline = make_pipeline({"dev prod": []}, services=3)
+    line = Line(pipeline)
+    release = waiting(line)
+    one, two, three = pipeline.stage[PROD].services
+    slow = dict.fromkeys((one, two), Health.PROGRESSING) | {three: Health.HEALTHY}
+    line.send(ServicesHealth(PROD, release, slow))
+    assert line.stage("prod").reason == "2 services to go"
+    line.send(ServicesHealth(PROD, release, slow, {two: "pulls its image"}))
+    assert line.stage("prod").reason == "pulls its image"
+    line.send(ClustersSilent({two: "c1"}))
+    line.send(ServicesHealth(PROD, release, slow, {two: "pulls its image"}))
+    assert line.stage("prod").reason == (
+        "waits for silent clusters until 2026-01-01 00:30:00 UTC: c1"
+    )
+    line.send(ServicesHealth(PROD, release, slow, {one: "is slow", two: "pulls its image"}))
+    assert line.stage("prod").reason.startswith("is slow; waits for silent clusters")
+
+
+def test_approvals_of_other_content_are_void_and_that_is_recorded() -> None:
+    line = Line(two_stages(ApprovalRule(2)))
+    release = waiting(line)
+    line.approve(GATE)
+    line.render("prod", release, "other")
+    text = "the release's content has changed: earlier approvals are void"
+    assert line.state.history[-1].text == text
+    assert gate_state(line).approvals == ()

@@ -37,7 +37,7 @@ from core.errors import Invalid
 from core.identity import ServiceId
 from tests.fakes.pipelines import START, Line, make_pipeline
 
-PROD = StageId("prod")
+DEV, PROD = StageId("dev"), StageId("prod")
 
 
 def members(count: int, groups: Iterable[str] = ()) -> list[StageMember]:
@@ -312,6 +312,86 @@ def test_one_cluster_that_went_back_takes_its_stage_with_it() -> None:
     roll.line.send(VerificationFailed(PROD, newer, ServiceId("prod-0"), "error rate 7 %"))
     assert roll.line.stage("prod").release == roll.release
     assert "error rate" in roll.line.stage("prod").hold
+
+
+def test_a_rollback_is_recorded_and_counts_as_another_attempt() -> None:
+    """So users hear again when the stage is healthy with the release from before."""
+    roll = watched()
+    before = roll.line.stage("prod")
+    roll.report("prod-1")
+    after = roll.line.stage("prod")
+    text = f"{before.release} was rolled back to {roll.release}: crash loop"
+    assert text in [entry.text for entry in roll.line.state.history if entry.place == PROD]
+    assert (after.attempt, after.batches) == (before.attempt + 1, before.batches + 1)
+    roll.report()
+    news = [one for one in roll.line.effects if isinstance(one, Notify)]
+    healthy = [one.key for one in news if one.topic is Topic.STAGE_VERIFIED and one.place == PROD]
+    assert len(set(healthy)) == 3
+
+
+def test_a_service_that_has_left_the_stage_is_not_rolled_back() -> None:
+    roll = watched()
+    dev, prod = roll.line.pipeline.stages
+    smaller = replace(prod, services=prod.services[1:], waves=(prod.services[1:],))
+    roll.line.pipeline = replace(roll.line.pipeline, stages=(dev, smaller))
+    roll.report("prod-1")
+    assert set(roll.line.stage("prod").revisions) == {"prod-1"}
+
+
+def test_an_agent_that_went_back_from_a_proven_release_only_denies_it() -> None:
+    roll = watched()
+    roll.line.pass_time(60)
+    state = roll.line.stage("prod")
+    release, batches = state.release or ReleaseId(""), roll.given()
+    roll.line.send(VerificationFailed(PROD, release, ServiceId("other"), "error rate 7 %"))
+    assert roll.line.notes() == [f"the stage does not hold release {release}"]
+    roll.line.send(VerificationFailed(PROD, release, ServiceId("prod-0"), "error rate 7 %"))
+    assert state.revisions[ServiceId("prod-0")].digest in roll.line.state.known_bad
+    after = roll.line.stage("prod")
+    assert (after.release, after.health, roll.given()) == (release, Health.FAILED, batches)
+
+
+def test_an_agent_that_went_back_in_the_first_stage_only_denies_the_release() -> None:
+    roll = watched()
+    dev = roll.line.stage("dev")
+    release, digest = dev.release or ReleaseId(""), dev.revisions[ServiceId("dev-0")].digest
+    roll.line.send(VerificationFailed(DEV, release, ServiceId("dev-0"), "error rate 7 %"))
+    assert digest in roll.line.state.known_bad
+    assert (roll.line.stage("dev").release, roll.line.stage("dev").health) == (
+        release,
+        Health.FAILED,
+    )
+
+
+def test_missing_canaries_stop_only_the_first_wave() -> None:
+    rollout = Rollout(Strategy.CANARY, canaries=("c0000",))
+    roll = Roll(rolled(rollout, 3))
+    roll.line.send(Frozen({ServiceId("prod-1"): "frozen", ServiceId("prod-2"): "frozen"}))
+    roll.report()
+    dev, prod = roll.line.pipeline.stages
+    left = replace(prod, services=prod.services[1:], waves=((), prod.services[1:]))
+    roll.line.pipeline = replace(roll.line.pipeline, stages=(dev, left))
+    roll.line.send(Frozen({}))
+    assert roll.given()[1:] == [{"prod-1", "prod-2"}]
+
+
+def test_a_failure_without_verification_is_not_rolled_back() -> None:
+    roll = Roll(rolled(Rollout(), 2))
+    roll.report()
+    newer = roll.move("c2")
+    roll.report("prod-0")
+    state = roll.line.stage("prod")
+    assert (state.release, state.health, state.hold) == (newer, Health.FAILED, "")
+
+
+def test_an_aborted_rollout_is_not_rolled_back() -> None:
+    """The user decides what comes next."""
+    roll = watched()
+    newer = roll.move("c3")
+    roll.line.send(Aborted(PROD, newer, "bo", "looks odd"))
+    roll.report("prod-0")
+    state = roll.line.stage("prod")
+    assert (state.release, state.reason) == (newer, "aborted by bo: looks odd")
 
 
 def test_a_rollback_ends_the_abort_of_the_release_that_it_removes() -> None:
