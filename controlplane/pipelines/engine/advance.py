@@ -60,7 +60,7 @@ def _request_render(draft: StateDraft, edge: StageEdge) -> None:
     candidate = draft.candidates[edge.id]
     release, stage = candidate.release, edge.target
     services = draft.pipeline.stage[stage].services
-    if not services or candidate.render_error or draft.render_of(stage, release) is not None:
+    if not services or draft.render_of(stage, release) is not None:
         return
     scope = hashlib.sha256("\n".join(sorted(services)).encode()).hexdigest()[:8]
     key = f"render/{stage}/{release}/{candidate.attempt}/{scope}"

@@ -120,7 +120,7 @@ def _evaluate_edge_gate(draft: StateDraft, edge: StageEdge, gate: Gate) -> GateS
     """Returns the new state of a gate, and announces that it opened or asks users."""
     context = gate_context(draft, gate.id)
     before, release, render = context.state, context.release, context.render
-    if not before.skipped and changes_nothing(draft.stage(edge.target), render):
+    if changes_nothing(draft.stage(edge.target), render):
         reason = "no changes in the next stage"
         after = replace(before, status=GateStatus.OPEN, reason=reason)
     else:

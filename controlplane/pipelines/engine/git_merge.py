@@ -55,8 +55,6 @@ def on_base_moved(draft: StateDraft, event: ev.BaseMoved) -> None:
     draft.record(event.stage, event.release, f"returned to its gates: {event.reason}")
     draft.stages[event.stage] = _last_good_state(draft, event.stage, state)
     for edge in draft.pipeline.edges_into[event.stage]:
-        if draft.stage(edge.source).release != event.release:
-            continue  # A newer release already waits there.
         draft.candidates[edge.id] = WaitingRelease(event.release, attempt=state.attempt + 1)
 
 
@@ -118,5 +116,5 @@ def _last_good_state(draft: StateDraft, stage: StageId, state: StageState) -> St
         health=Health.PROGRESSING,
         verified=True,
         progress=dict.fromkeys(good, Progress.HEALTHY),
-        workflow=PASSED_BEFORE if draft.pipeline.stage[stage].workflow else None,
+        workflow=PASSED_BEFORE,
     )

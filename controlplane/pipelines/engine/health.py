@@ -22,7 +22,7 @@ def set_health(draft: StateDraft, stage: StageId, health: Health, *reasons: str)
     state, target = draft.stage(stage), draft.pipeline.stage[stage]
     reason = "; ".join(reason for reason in reasons if reason)
     settled = health is Health.HEALTHY
-    settled_reason = clip(reason) if settled else ""
+    settled_reason = clip(reason)
     if target.workflow is not None:
         health, reason = _health_with_workflow(state, health, reason)
     healthy = health is Health.HEALTHY

@@ -96,7 +96,7 @@ def check_verification(draft: StateDraft, stage: Stage) -> None:
     state = draft.stage(stage.id)
     if state.release is None or state.good_release == state.release:
         return
-    if state.verified and state.health is Health.HEALTHY:
+    if state.health is Health.HEALTHY:
         seconds = stage.verification.soak_s if stage.verification else 0
         until = (state.verified_at or draft.now) + timedelta(seconds=seconds)
         if draft.now >= until:
@@ -134,14 +134,12 @@ def roll_back(draft: StateDraft, stage: Stage, failure: str) -> None:
         wave_begun_at=draft.now,
         batches=state.batches + 1,
         hold=text,
-        workflow=PASSED_BEFORE if stage.workflow else None,
+        workflow=PASSED_BEFORE,
     )
 
 
 def _missing_canaries(stage: Stage, state: StageState) -> str:
     """Returns the error if no canary exists; after the first wave it no longer matters."""
-    if stage.rollout.strategy is not Strategy.CANARY or not stage.waves:
-        return ""
-    if stage.waves[0] or state.wave_done_at is not None:
+    if not stage.waves or stage.waves[0] or state.wave_done_at is not None:
         return ""
     return f"none of the canary clusters is in the stage: {', '.join(stage.rollout.canaries)}"

@@ -306,7 +306,7 @@ class StageState:
     settled: bool = False
     """True if the services are healthy with the release. A workflow decides afterwards."""
     settled_reason: str = ""
-    """Reason of the settled services, such as failures within the limit. Empty otherwise."""
+    """Reason of the health of the services, such as failures within the limit."""
     workflow: GateState | None = None
 
     @property

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.pipelines.engine.effects import Notify, RunCheck, Topic, WakeAt
+from controlplane.pipelines.engine.effects import Notify, RenderStage, RunCheck, Topic, WakeAt
 from controlplane.pipelines.engine.events import (
     Aborted,
     Approved,
     ApproversLeft,
+    Budgeted,
     CheckAnswered,
     ClustersSilent,
     DenialRemoved,
@@ -18,6 +19,8 @@ from controlplane.pipelines.engine.events import (
     ServicesHealth,
     Skipped,
     StageObserved,
+    StageRenderFailed,
+    Started,
 )
 from controlplane.pipelines.engine.state_draft import clip
 from controlplane.pipelines.gates.kinds import (
@@ -38,6 +41,7 @@ from controlplane.pipelines.model.pipeline import (
     Stage,
     StageId,
 )
+from controlplane.pipelines.model.rollout import BudgetRoom
 from controlplane.pipelines.model.state import (
     TEXT_LENGTH,
     GateState,
@@ -50,6 +54,7 @@ from controlplane.pipelines.model.state import (
 from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds import TagRule
 from core.identity import ServiceId
+from core.spec.verification import Verification
 from tests.fakes.pipelines import START, Line, make_pipeline, two_stages
 
 GATE, OTHER_GATE = GateId("dev prod 0"), GateId("dev prod 1")
@@ -356,3 +361,85 @@ def test_approvals_of_other_content_are_void_and_that_is_recorded() -> None:
     text = "the release's content has changed: earlier approvals are void"
     assert line.state.history[-1].text == text
     assert gate_state(line).approvals == ()
+
+
+def test_health_that_goes_on_is_soaked_once() -> None:
+    """Each report says healthy again, and the soak still counts from the first one."""
+    line = Line(two_stages(SoakRule(60)))
+    waiting(line)
+    for _ in range(6):
+        line.pass_time(10)
+        line.health("dev")
+    assert len(line.promotions()) == 1
+
+
+def test_a_proven_stage_that_is_slow_again_takes_the_next_release() -> None:
+    line = Line(make_pipeline({"dev prod": []}))
+    first = waiting(line)
+    line.health("prod")
+    line.health("prod", Health.PROGRESSING)
+    second = waiting(line, "c2")
+    assert line.promotions() == [("prod", first), ("prod", second)]
+
+
+def test_verification_counts_from_the_first_health_with_the_release() -> None:
+    pipeline = make_pipeline({"dev prod": []})
+    dev, prod = pipeline.stages
+    verified = replace(prod, verification=Verification(60))
+    line = Line(replace(pipeline, stages=(dev, verified)))
+    release = waiting(line)
+    line.pass_time(100)
+    line.health("prod", Health.PROGRESSING)
+    line.health("prod")
+    line.pass_time(30)
+    line.health("prod", Health.PROGRESSING)
+    line.health("prod")
+    line.pass_time(29)
+    assert line.stage("prod").good_release is None
+    line.pass_time(1)
+    assert line.stage("prod").good_release == release
+
+
+def test_services_that_fail_while_the_workflow_runs_fail_the_stage() -> None:
+    line = Line(checked(two_stages()))
+    line.observe("c1")
+    assert line.stage("dev").reason == "its workflow: look: attempt 1 of 1"
+    line.health("dev", Health.FAILED)
+    assert (line.stage("dev").health, line.stage("dev").reason) == (Health.FAILED, "as told")
+
+
+def test_what_git_holds_does_not_change_the_health_of_the_release_before() -> None:
+    pipeline = replace(two_stages(), on_commit=False)
+    line = Line(pipeline)
+    line.send(StageObserved(DEV, line.revisions(DEV, "c1", "d1"), Health.HEALTHY, "ann"))
+    line.send(Started("bob"))
+    line.send(StageObserved(DEV, line.revisions(DEV, "c1", "d1"), Health.HEALTHY, "ann"))
+    line.send(StageObserved(DEV, line.revisions(DEV, "c2", "d2"), Health.FAILED, "ann"))
+    assert line.stage("dev").health is Health.HEALTHY
+
+
+def test_a_budget_without_room_holds_a_release_back_and_is_asked_again() -> None:
+    line = Line(make_pipeline({"dev prod": []}))
+    line.send(Budgeted(BudgetRoom((), "the group is full")))
+    waiting(line)
+    assert line.promotions() == []
+    assert line.stage("prod").rollout_reason == "the group is full"
+    wakes = [(one.at - START).total_seconds() for one in line.last if isinstance(one, WakeAt)]
+    assert wakes == [60]
+    line.send(Budgeted(None))
+    assert len(line.promotions()) == 1
+
+
+def test_a_render_that_failed_is_asked_for_again_with_other_services() -> None:
+    line = Line(two_stages())
+    release = line.observe("c1")
+    line.send(StageRenderFailed(PROD, release, "no chart"))
+    line.pass_time(1)
+    assert [one for one in line.last if isinstance(one, RenderStage)] == []
+    dev, prod = line.pipeline.stages
+    larger = replace(prod, services=(*prod.services, ServiceId("prod-new")))
+    line.pipeline = replace(line.pipeline, stages=(dev, larger))
+    line.pass_time(1)
+    assert len([one for one in line.last if isinstance(one, RenderStage)]) == 1
+    line.render("prod", release)
+    assert gate_status(line) is GateStatus.RUNNING

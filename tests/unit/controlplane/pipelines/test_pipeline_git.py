@@ -209,7 +209,7 @@ def test_a_moved_base_brings_the_release_back_before_its_gates() -> None:
     line.approve("dev prod 0")
     line.send(Changed(PROD, release, OPEN))
     line.send(BaseMoved(PROD, release, "shop renders to something else"))
-    assert line.stage("prod").release is None
+    assert (line.stage("prod").release, line.stage("prod").health) == (None, Health.UNKNOWN)
     assert line.candidate("dev prod") is not None
     line.send(StageRendered(PROD, release, line.revisions(PROD, "tried again", "d2")))
     assert len(line.promotions()) == 1
@@ -306,3 +306,14 @@ def test_a_newer_release_keeps_its_place_when_the_base_has_moved() -> None:
     candidate = line.candidate("dev prod")
     assert candidate is not None and candidate.release == newer
     assert told(line)[-1] == "returned to its gates: somebody else pushed"
+
+
+def test_a_retry_after_the_merge_does_not_write_again() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, LANDED))
+    assert line.stage("prod").rollout_reason == "0 of 1 services are healthy"
+    line.health("prod", Health.FAILED)
+    line.send(Retried(PROD, release, "eve"))
+    assert line.stage("prod").change == LANDED
+    line.send(ChangeHinted("repo"))
+    assert not [one for one in line.effects if isinstance(one, FollowChange)]

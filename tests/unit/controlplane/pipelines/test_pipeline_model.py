@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from controlplane.clusters.model.selectors import Selector
-from controlplane.pipelines.gates.kinds import ApprovalRule, SoakRule
-from controlplane.pipelines.model.gate_rules import Patience
+from controlplane.pipelines.gates.kinds import (
+    ApprovalRule,
+    JobRule,
+    SoakRule,
+    WaitRule,
+    WorkflowRule,
+)
+from controlplane.pipelines.model.gate_rules import Patience, Step
 from controlplane.pipelines.model.git_writes import GitWrite
 from controlplane.pipelines.model.pipeline import (
     MAX_GATES,
@@ -20,6 +26,7 @@ from controlplane.pipelines.model.pipeline import (
     StageId,
     validate,
 )
+from controlplane.pipelines.model.rollout import Rollout, Strategy
 from controlplane.pipelines.model.triggers import Trigger
 from controlplane.pipelines.triggers.kinds import TagRule
 from core.errors import Invalid
@@ -39,6 +46,18 @@ def edge(name: str, *gates: Gate) -> StageEdge:
 
 def gate(name: str = "ok", rule: ApprovalRule | SoakRule | None = None) -> Gate:
     return Gate(GateId(name), name, rule or ApprovalRule())
+
+
+WAITS = WorkflowRule((Step("rest", WaitRule(60)),))
+JOB = JobRule(
+    "default",
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "check"},
+        "spec": {"containers": [{"name": "check", "image": "registry.example.org/check:1"}]},
+    },
+)
 
 
 def selecting(name: str = "", clusters: Selector | None = None) -> Stage:
@@ -124,6 +143,55 @@ BAD = {
     "a workflow that is a gate": (
         replace(GOOD, stages=(stage("dev"), replace(stage("prod"), workflow=gate()))),
         "stages[1].workflow: a stage's workflow needs steps: a single gate is not possible here",
+    ),
+    "a stage without a name": (
+        replace(GOOD, stages=(stage("dev"), replace(stage("prod"), name=" "))),
+        "stages[1].name: must not be empty",
+    ),
+    "a rollout that cannot be meant": (
+        replace(
+            GOOD, stages=(stage("dev"), replace(stage("prod"), rollout=Rollout(Strategy.ROLLING)))
+        ),
+        "stages[1].rollout.maxUnavailable: ROLLING needs maxUnavailable",
+    ),
+    "a stage that writes nothing": (
+        replace(GOOD, stages=(stage("dev"), replace(stage("prod"), git=GitWrite(())))),
+        "stages[1].git.changes: must have 1 to 100 entries, not 0",
+    ),
+    "a workflow without steps": (
+        replace(
+            GOOD,
+            stages=(
+                stage("dev"),
+                replace(stage("prod"), workflow=Gate(GateId("w"), "w", WorkflowRule(()))),
+            ),
+        ),
+        "stages[1].workflow.steps: must have 1 to 50 entries, not 0",
+    ),
+    "a workflow without attempts": (
+        replace(
+            GOOD,
+            stages=(
+                stage("dev"),
+                replace(
+                    stage("prod"),
+                    workflow=Gate(GateId("w"), "w", WAITS, Patience(attempts=0)),
+                ),
+            ),
+        ),
+        "stages[1].workflow.attempts: must be 1 to 20 attempts, not 0",
+    ),
+    "too many edges": (
+        replace(GOOD, edges=(edge("dev prod"),) * 501),
+        "edges: must have at most 500 entries, not 501",
+    ),
+    "a job without a cluster before a stage with a selector": (
+        replace(
+            GOOD,
+            stages=(stage("dev"), selecting("web")),
+            edges=(edge("dev prod", Gate(GateId("g"), "check", JOB)),),
+        ),
+        "edges: check: a job for a stage with a selector needs a cluster",
     ),
     "a trigger without a name": (
         replace(GOOD, triggers=(Trigger("t", " ", TagRule()),)),

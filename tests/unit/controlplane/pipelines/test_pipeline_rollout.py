@@ -18,6 +18,7 @@ from controlplane.pipelines.engine.events import (
     Paused,
     Resumed,
     Retried,
+    RevisionDenied,
     ServicesHealth,
     VerificationFailed,
 )
@@ -373,6 +374,26 @@ def test_missing_canaries_stop_only_the_first_wave() -> None:
     roll.line.pipeline = replace(roll.line.pipeline, stages=(dev, left))
     roll.line.send(Frozen({}))
     assert roll.given()[1:] == [{"prod-1", "prod-2"}]
+
+
+def test_a_release_that_is_denied_meanwhile_goes_to_no_further_wave() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=1), 2))
+    roll.line.send(RevisionDenied("c1", "eve", "leaks"))
+    roll.report()
+    assert len(roll.given()) == 1
+    assert roll.line.stage("prod").rollout_reason == "c1 is denied: eve: leaks"
+
+
+def test_a_service_that_joins_during_a_rollout_waits_for_the_next_release() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=1), 2))
+    dev, prod = roll.line.pipeline.stages
+    joined = (*prod.services, ServiceId("prod-new"))
+    larger = replace(prod, services=joined, waves=(*prod.waves, (joined[-1],)))
+    roll.line.pipeline = replace(roll.line.pipeline, stages=(dev, larger))
+    for _ in range(3):
+        roll.report()
+    assert roll.given() == [{"prod-0"}, {"prod-1"}]
+    assert roll.line.stage("prod").health is Health.HEALTHY
 
 
 def test_a_failure_without_verification_is_not_rolled_back() -> None:

@@ -119,3 +119,8 @@ def test_a_direct_commit_of_a_trigger_leaves_no_branch() -> None:
 
 def test_a_failed_release_without_a_request_leaves_its_branch() -> None:
     assert left(waiting(R1), taking(None, health=Health.FAILED)) == [("towline/shop/prod/r1-a", 0)]
+
+
+def test_a_branch_of_all_releases_is_never_left_for_deletion() -> None:
+    assert left(waiting(R1), PipelineState(), replace(WRITE, branch="bump")) == []
+    assert left(waiting(R1), PipelineState()) == [("towline/shop/prod/r1-a", 0)]

@@ -320,3 +320,35 @@ def test_a_release_behind_a_stage_that_waits_for_silent_clusters_says_so() -> No
         f"prod is still rolling out {fleet.prod.release}: waits for silent clusters until "
         "2026-01-01 00:30:00 UTC: c2 (last seen at noon)"
     )
+
+
+@pytest.mark.parametrize(("silent", "goes_on"), [({"prod-0"}, True), ({"prod-0", "prod-1"}, False)])
+def test_a_rollout_goes_on_without_some_canaries_but_not_without_all(
+    silent: set[str], goes_on: bool
+) -> None:
+    rollout = Rollout(Strategy.CANARY, canary_count=2, silent_deadline_seconds=DEADLINE)
+    fleet = Fleet(rolled(rollout, 6), silent)
+    prod = fleet.report(DEADLINE)
+    assert (len(prod.progress) == 6) is goes_on
+    assert ("because they are all canaries" in prod.silence.reason) is not goes_on
+
+
+def test_a_first_wave_that_is_silent_as_a_whole_is_left_out() -> None:
+    fleet = Fleet(rolled(Rollout(Strategy.WAVES, wave_size=1), 4), {"prod-0"})
+    assert len(fleet.report(DEADLINE).progress) == 2
+
+
+def test_a_cluster_that_catches_up_is_not_announced_as_silent() -> None:
+    fleet = Fleet(rolled(Rollout()), {"prod-2"})
+    fleet.report(DEADLINE)
+    fleet.silent = set()
+    fleet.report(60)
+    assert fleet.topics().count(Topic.CLUSTERS_SILENT) == 1
+    assert fleet.topics().count(Topic.CLUSTERS_BACK) == 1
+
+
+def test_the_deadline_counts_from_the_begin_of_the_wave_not_of_its_last_batch() -> None:
+    fleet = Fleet(rolled(Rollout(Strategy.ROLLING, max_unavailable=2), 4), {"prod-1"})
+    fleet.report(600)
+    prod = fleet.report(600)
+    assert prod.silence.reason.startswith("waits for silent clusters until 2026-01-01 00:30:00")
