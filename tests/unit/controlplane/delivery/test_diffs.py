@@ -12,7 +12,13 @@ from controlplane.delivery.operations.diffs import Diffs
 from controlplane.delivery.operations.render_reconciler import RenderReconciler
 from controlplane.services.model.service import Service
 from controlplane.services.ports import RevisionStore, ServiceStore
-from core.errors import Conflict, Invalid, NotFound, TowlineError, Unauthenticated
+from core.errors import (
+    Conflict,
+    Invalid,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+)
 from core.spec.source import RepositorySpec
 from tests.fakes.actors import NOBODY, VIEWER, person
 from tests.fakes.manifests import config_map

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from controlplane.repositories.model.repository import GitHealth, Repository
 from controlplane.repositories.operations import RepositoryOperations
 from controlplane.repositories.ports import RepositoryStore
 from controlplane.services.ports import ServiceStore
+from core.identity import RepositoryId
 from tests.fakes.access import ReadOnlyStore
 from tests.fakes.clock import settle
 from tests.fakes.manifests import config_map
@@ -31,6 +33,13 @@ API = make_service("api", DEV, repository_id="fleet", folder="api")
 SWEEP = 60
 
 
+class History:
+    """The `GitHistory` port: three commits between any two."""
+
+    async def count_commits(self, repository_id: RepositoryId, base: str, tip: str) -> int | None:
+        return 3
+
+
 @dataclass
 class Delivery:
     """The loop over a store that can become read-only."""
@@ -39,6 +48,7 @@ class Delivery:
     store: ReadOnlyStore
     handled: set[str] = field(default_factory=lambda: {"fleet"})
     """Repositories that this replica handles."""
+    history: History = field(default_factory=History)
     before_render: Callable[[], object] | None = None
     """Happens once, when the next render begins."""
 
@@ -46,7 +56,7 @@ class Delivery:
         context = replace(self.world.context, store=self.store)
         self.loop = RenderLoop(
             RenderReconciler(context),
-            PinnedServices(context, None),
+            PinnedServices(context, self.history),
             RepositoryOperations(context),
             context,
             self._delivers,
@@ -156,3 +166,73 @@ async def test_a_newer_state_replaces_one_that_could_not_be_stored(delivery: Del
     delivery.store.is_read_only = False
     await delivery.world.clock.advance(10)
     assert (await delivery.repository()).commits["main"].sha == sha
+
+
+async def test_a_request_for_one_service_renders_only_that_one(delivery: Delivery) -> None:
+    await delivery.world.given(API)
+    delivery.push(web="1", api="1")
+    await delivery.start()
+    delivery.world.manifests.renders.clear()
+    async with delivery.world.store.write() as tx:
+        for service in (WEB, API):
+            await tx[ServiceStore].change(service.id, input_digest=None)
+    delivery.world.bus.publish(RENDER_SERVICES, f"fleet/{API.id}")
+    await settle(100)
+    assert [request.folder for request in delivery.world.manifests.renders] == ["api"]
+
+
+@pytest.mark.parametrize("wake", [f"fleet/{WEB.id}", "fleet/", None])
+async def test_a_changed_ref_is_followed_before_its_service_is_rendered(
+    delivery: Delivery, wake: str | None
+) -> None:
+    """At the latest after a minute."""
+    delivery.push(web="1")
+    await delivery.start()
+    sha = delivery.world.manifests.push("fleet", {"web": [config_map("2")]}, "next")
+    async with delivery.world.store.write() as tx:
+        await tx[ServiceStore].change(WEB.id, ref="next", input_digest=None)
+    if wake:
+        delivery.world.bus.publish(RENDER_SERVICES, wake)
+    else:
+        await delivery.world.clock.advance(SWEEP)
+    assert await delivery.rendered() == {"web": sha}
+
+
+@pytest.mark.parametrize("wake", [f"fleet/{WEB.id}", "fleet/"])
+async def test_the_commits_after_a_rollback_are_counted_after_the_render(
+    delivery: Delivery, wake: str
+) -> None:
+    delivery.push(web="1")
+    await delivery.start()
+    async with delivery.world.store.write() as tx:
+        await tx[ServiceStore].change(WEB.id, pinned_sha="b" * 40)
+    delivery.world.bus.publish(RENDER_SERVICES, wake)
+    await settle(100)
+    row = await delivery.world.row(ServiceStore, WEB.id)
+    assert row is not None and row.desired.commits_behind == 3
+
+
+async def test_requests_for_two_services_survive_an_outage(delivery: Delivery) -> None:
+    await delivery.world.given(API)
+    sha = delivery.push(web="1", api="1")
+    await delivery.start()
+    delivery.store.is_read_only = True
+    for service in (WEB, API):
+        delivery.world.bus.publish(RENDER_SERVICES, f"fleet/{service.id}")
+    assert await delivery.rendered() == {}
+    delivery.store.is_read_only = False
+    await delivery.world.clock.advance(30)
+    assert await delivery.rendered() == {"web": sha, "api": sha}
+
+
+async def test_the_time_of_a_poll_without_news_is_stored_each_minute(delivery: Delivery) -> None:
+    await delivery.start()
+    delivery.push(web="1")
+    await settle(100)
+    before = (await delivery.repository()).polled_at
+    state = delivery.world.manifests.state(RepositoryId("fleet"))
+    assert state is not None and before is not None
+    later = replace(state, polled_at=before + timedelta(seconds=30))
+    delivery.world.manifests.state = lambda _: later  # ty: ignore[invalid-assignment]
+    await delivery.world.clock.advance(SWEEP)
+    assert (await delivery.repository()).polled_at == later.polled_at

@@ -54,6 +54,7 @@ async def deployed(world: GeneratorWorld, service: Service, **columns: Any) -> S
     columns = {"digest": "sha256:a", "generation": 1, "input_digest": "sha256:in"} | columns
     async with world.memory.store.write() as tx:
         await tx[ServiceStore].put(service.changed(**columns))
+        await tx[ClusterStore].change(service.cluster_id, pinged_at=START)
     return service.changed(**columns)
 
 
@@ -150,8 +151,32 @@ async def test_a_deployed_service_leaves_as_the_policy_says(
     await world.reconcile(definition)
     async with world.memory.store.read() as tx:
         left = await tx[ServiceStore].get(service.id, deleted=True)
-    assert left is None or left.removal is removal
+    assert left is not None and left.removal is removal
     assert await world.owned(definition) == {}
+
+
+@pytest.mark.parametrize(
+    ("on_delete", "removal"),
+    [(LeavePolicy.DELETE, Removal.CASCADE), (LeavePolicy.DETACH, Removal.ORPHAN)],
+)
+async def test_a_deleted_generator_leaves_its_services_as_its_policy_says(
+    world: GeneratorWorld, on_delete: LeavePolicy, removal: Removal
+) -> None:
+    leave = LeavePolicy.DETACH if on_delete is LeavePolicy.DELETE else LeavePolicy.DELETE
+    definition = await world.global_service(leave=leave, on_delete=on_delete, selector=_selector())
+    service = await deployed(world, (await world.owned(definition))["eu"])
+    await world.change(definition, ending_at=START)
+    await world.reconcile(definition)
+    async with world.memory.store.read() as tx:
+        left = await tx[ServiceStore].get(service.id, deleted=True)
+    assert left is not None and left.removal is removal
+
+
+async def test_a_confirmation_stays_until_something_is_removed(world: GeneratorWorld) -> None:
+    definition = await world.global_service(budget=0)
+    await world.change(definition, confirmed=2, template=TEMPLATE.changed(ref="next"))
+    await world.reconcile(definition)
+    assert (await world.stored(definition)).confirmed == 2
 
 
 async def test_only_the_policy_of_the_event_counts(world: GeneratorWorld) -> None:
