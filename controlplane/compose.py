@@ -237,7 +237,7 @@ async def build(foundation: Foundation, ports: OutsidePorts) -> ControlPlane:
             keys,
         ),
     )
-    api = _api(context, operations, settings, ports.manifests, sealer.manifest_key.public)
+    api = _api(context, operations, settings, sealer.manifest_key.public)
     agentlink = AgentLink(
         AgentOperations(context), identity, operations[BootstrapTokens], bus, logs, clock
     )
@@ -309,7 +309,6 @@ def _api(
     context: OperationContext,
     operations: Operations,
     settings: ControlPlaneSettings,
-    manifests: ManifestSource,
     sealing_key: bytes,
 ) -> ApiBackend:
     ports: dict[type[object], object] = {
@@ -317,13 +316,13 @@ def _api(
         Clock: context.clock,
         ChangeFeed: operations[SearchOperations],
         ContextLoader: BoundContexts(),
+        ManifestSource: context.manifests,
     }
     return ApiBackend(
         {**operations.by_class, **ports},
         operations[CredentialAuthenticator],
         agents_port=settings.agents_port,
         cluster_domain=settings.cluster_domain,
-        signing_identity=manifests.signing_identity,
         sealing_key=base64.b64encode(sealing_key).decode(),
         introspection=settings.introspection,
     )

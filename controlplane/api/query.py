@@ -33,6 +33,7 @@ from controlplane.pipelines.api.pipelines import PIPELINES
 from controlplane.pipelines.api.provenance import ProvenanceQuery
 from controlplane.pipelines.api.what_if import WhatIfQuery
 from controlplane.pipelines.operations.pipelines import Pipelines
+from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.graphql import relay
 from controlplane.platform.graphql.context import Info
 from controlplane.platform.graphql.resource_fields import each
@@ -100,13 +101,13 @@ class Query(
         """Version and addresses of the installation."""
         require_member(info.context.actor)
         context = info.context
-        identity = await context.backend.signing_identity()
+        identity = await context[ManifestSource].signing_identity()
         return Installation(
             version=__version__,
             agents_port=context.backend.agents_port,
             cluster_domain=context.backend.cluster_domain or None,
-            signing_key=identity.pem if identity else None,
-            signing_key_id=identity.key_id if identity else None,
+            signing_key=identity.pem,
+            signing_key_id=identity.key_id,
             sealing_key=context.backend.sealing_key,
         )
 

@@ -152,10 +152,8 @@ class ManifestSource(Protocol):
         """Stores a bundle that comes from no repository. Raises Unavailable."""
         ...
 
-    async def signing_identity(self) -> SigningIdentity | None:
-        """Returns the public signing key and its rotations; None if nothing is signed.
-        Unavailable.
-        """
+    async def signing_identity(self) -> SigningIdentity:
+        """Returns the public signing key and its rotations. Raises Unavailable."""
         ...
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:

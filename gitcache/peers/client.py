@@ -130,10 +130,11 @@ class PeerClient:
             await self._request(member.address, "GET", "/v1/members")
         )
 
-    async def signing_identity(self, member: ReplicaMember) -> SigningIdentity | None:
+    async def signing_identity(self, member: ReplicaMember) -> SigningIdentity:
         """See `GitCache.signing_identity`. Raises PeerUnavailable."""
         answer = await self._request(member.address, "GET", "/v1/signing")
-        return next(iter(messages.SIGNING_IDENTITIES.decode(answer)), None)
+        (identity,) = messages.SIGNING_IDENTITIES.decode(answer)
+        return identity
 
     async def stream_states(
         self, member: ReplicaMember, on_state: Callable[[RepositoryState], None]

@@ -10,6 +10,7 @@ from core.identity import RepositoryId
 from core.runtime.backoff import Backoff
 from core.runtime.clock import Clock
 from core.runtime.tasks import Tasks
+from core.runtime.ttl_cache import TTLCache
 from core.spec.bundle import Attestation, digest_of
 from core.spec.source import Commit, RenderedBundle, RenderRequest, RepositorySpec, RepositoryState
 from core.spec.statements.orders import OrderRequest
@@ -64,8 +65,7 @@ class RemoteGitCache:
             server: _ServerLink(ReplicaMember(server, server), client, clock, self)
             for server in servers
         }
-        self._signing: SigningIdentity | None = None
-        self._signing_until = float("-inf")
+        self._signing: TTLCache[str, SigningIdentity] = TTLCache(clock, _SIGNING_SECONDS)
         self.tasks = Tasks("gitcache/remote")
 
     async def start(self) -> None:
@@ -185,13 +185,13 @@ class RemoteGitCache:
             raise Unavailable(f"the git cache sent content that does not match {digest}")
         return data
 
-    async def signing_identity(self) -> SigningIdentity | None:
+    async def signing_identity(self) -> SigningIdentity:
         """See `GitCache.signing_identity`; remembers it for a while."""
-        now = self._clock.monotonic()
-        if now >= self._signing_until:
-            self._signing = await self._try_servers(_SIGNING, self._client.signing_identity)
-            self._signing_until = now + _SIGNING_SECONDS
-        return self._signing
+        identity = self._signing.get(_SIGNING)
+        if identity is None:
+            identity = await self._try_servers(_SIGNING, self._client.signing_identity)
+            self._signing.put(_SIGNING, identity)
+        return identity
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         """See `GitCache.sign_orders`."""

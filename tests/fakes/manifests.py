@@ -18,6 +18,8 @@ from core.spec.source import (
 from core.spec.statements.orders import OrderRequest
 from core.spec.statements.signing_keys import SigningIdentity
 from gitcache.render.signing import RenderSigner
+from tests.fakes.clock import FakeClock
+from tests.fakes.gitcache import fake_signer
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,6 +29,7 @@ def config_map(name: str, **data: str) -> KubeObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+_SIGNER = fake_signer(FakeClock())
 Folders = Mapping[str, Sequence[KubeObject] | Exception]
 
 
@@ -34,7 +37,7 @@ class FakeManifests:
     """The `ManifestSource` port. A folder that holds an exception fails to render with it.
 
     `away`: what listing folders, resolving refs and signing orders fail with. `signer` signs
-    orders; None: nothing is signed.
+    orders; None: orders are not signed.
     """
 
     def __init__(self) -> None:
@@ -144,8 +147,8 @@ class FakeManifests:
         self.bundles[bundle.digest] = bundle
         return RenderedBundle(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)
 
-    async def signing_identity(self) -> SigningIdentity | None:
-        return self.signer.identity if self.signer else None
+    async def signing_identity(self) -> SigningIdentity:
+        return (self.signer or _SIGNER).identity
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> list[Attestation]:
         if self.away is not None:

@@ -28,7 +28,7 @@ class ChartManifests:
         public_url: str,
         agents_port: int,
         ca: Path | None,
-        signing_identity: Callable[[], Awaitable[SigningIdentity | None]],
+        signing_identity: Callable[[], Awaitable[SigningIdentity]],
     ) -> None:
         self._host = urlsplit(public_url).hostname or ""
         self._port = agents_port
@@ -61,7 +61,7 @@ class ChartManifests:
         hub = {
             "address": f"{self._host}:{self._port}" if self._host else "",
             "ca": self._ca.read_text() if self._ca and self._ca.exists() else "",
-            "signingKey": identity.key_id if identity else "",
+            "signingKey": identity.key_id,
         }
         return {"hub": {name: value for name, value in hub.items() if value}}
 

@@ -2615,7 +2615,7 @@ export type HandlesQuery = { clusters: { pageInfo: { hasNextPage: boolean, endCu
 export type SigningKeyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type SigningKeyQuery = { installation: { signingKeyId: string | null, agentsPort: number } };
+export type SigningKeyQuery = { installation: { signingKeyId: string, agentsPort: number } };
 
 export type ClusterGroupRowFragment = { id: string, name: string, description: string | null, clusterIds: Array<string>, frozen: boolean, frozenReason: string | null, frozenBy: string | null, frozenAt: string | null, maxChanging: number, tags: Array<{ name: string, value: string }>, project: { id: string, name: string } | null };
 
@@ -3196,7 +3196,7 @@ export type InboxQuery = { inbox: { hasMore: boolean, counts: { approvals: numbe
 export type InstallationQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type InstallationQuery = { installation: { version: string, agentsPort: number, signingKey: string | null, signingKeyId: string | null } };
+export type InstallationQuery = { installation: { version: string, agentsPort: number, signingKey: string, signingKeyId: string } };
 
 export type EncryptionKeysQueryVariables = Exact<{ [key: string]: never; }>;
 

@@ -11,13 +11,13 @@ import { Status } from "../ui/Status";
 import { tagsOf } from "./tags";
 import "./clusters.css";
 
-/** Install command of an agent; null as fingerprint if nothing is signed. */
-export function installCommand(token: string, clusterId: string, fingerprint: string | null, adminRole: string): string {
+/** Install command of an agent that pins the signing key with this fingerprint. */
+export function installCommand(token: string, clusterId: string, fingerprint: string, adminRole: string): string {
   return [
     "helm upgrade --install towline-agent --namespace towline-agent --create-namespace \\",
     `  ${location.origin}/ext/v1/agent/chart \\`,
     `  --set secrets.deployToken=${token} --set consoleUrl=${location.origin} \\`,
-    ...(fingerprint === null ? [] : [`  --set hub.signingKey=${fingerprint} \\`]),
+    `  --set hub.signingKey=${fingerprint} \\`,
     `  --set clusterId=${clusterId} --set 'people.clusterRoles.towline:admins=${adminRole}'`,
   ].join("\n");
 }
@@ -50,7 +50,7 @@ function Installation({ id, handle, token }: { readonly id: string; readonly han
         </label>
       </form>
       <p>
-        Signing key <code>{fingerprint ?? "none; nothing is signed"}</code>
+        Signing key <code>{fingerprint}</code>
       </p>
       <p className="quiet">The agent pins this key and refuses bundles and orders that another key has signed.</p>
       <p>

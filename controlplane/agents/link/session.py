@@ -335,16 +335,15 @@ class AgentSession:
             self._observer.record_offer(service)
 
     async def _present_signing_key(self, welcome: wire.Welcome) -> None:
-        """Adds the signing key; an agent keeps the one that it knows while there is none."""
+        """Adds the signing key; an agent keeps the one that it knows while it cannot be read."""
         try:
             identity = await self._agents.signing_identity()
         except TowlineError as error:
             log.warning("signing key unknown", cluster=self.cluster_id, why=error.message)
             return
-        if identity is not None:
-            self._key_id = identity.key_id
-            welcome.signing_key = identity.public_key
-            welcome.rotations.extend(map(attestation_to_message, identity.rotations))
+        self._key_id = identity.key_id
+        welcome.signing_key = identity.public_key
+        welcome.rotations.extend(map(attestation_to_message, identity.rotations))
 
     async def _renew_attestation(self, desired: wire.Desired) -> None:
         """After a rotation of the key, agents trust only statements that it has signed."""

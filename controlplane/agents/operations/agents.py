@@ -111,8 +111,8 @@ class AgentOperations:
                     log.warning("agent is ahead of the store", service=service.id, held=held)
                     await tx[ServiceStore].set_generation(service.id, held + 1)
 
-    async def signing_identity(self) -> SigningIdentity | None:
-        """The signing key that agents pin; None if nothing is signed. Unavailable."""
+    async def signing_identity(self) -> SigningIdentity:
+        """The signing key that agents pin. Unavailable."""
         return await self._context.manifests.signing_identity()
 
     async def sign_orders(self, requests: Sequence[OrderRequest]) -> Sequence[Attestation]:

@@ -135,12 +135,10 @@ class ProvenanceReports(ContextOperations):
         return Provenance(service, tuple(links), signed_attestation)
 
     async def _signing_keys(self) -> TrustedKeys | None:
-        """The keys of the render tier; None: it signs nothing, or cannot be asked now."""
+        """The keys of the render tier; None: it cannot be asked now."""
         try:
             identity = await self._context.manifests.signing_identity()
         except Unavailable:
-            return None
-        if identity is None:
             return None
         keys = TrustedKeys(())
         keys.pin(public_key(identity.public_key), former_keys(identity.rotations))

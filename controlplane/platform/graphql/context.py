@@ -1,7 +1,7 @@
 """Context of resolvers: the caller and the operations."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -12,7 +12,6 @@ from strawberry.types import Info as StrawberryInfo
 from controlplane.authorization import ANONYMOUS, Actor, ResourceKind
 from core.errors import TowlineError
 from core.identity import TokenKind, token_kind
-from core.spec.statements.signing_keys import SigningIdentity
 
 Part = TypeVar("Part")
 
@@ -42,10 +41,6 @@ class ChangeFeed(Protocol):
         ...
 
 
-async def _nothing_signed() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class ApiBackend:
     """Operations and ports that resolvers call, by their types, and settings of the API."""
@@ -56,8 +51,6 @@ class ApiBackend:
     """Port to which agents connect."""
     cluster_domain: str = ""
     """Domain for addresses of clusters by host name; empty: there is none."""
-    signing_identity: Callable[[], Awaitable[SigningIdentity | None]] = _nothing_signed
-    """Reads the signing key of renders and orders; None if they are not signed."""
     sealing_key: str = ""
     """Public key for sealed values in manifests, in base64."""
     introspection: bool = True

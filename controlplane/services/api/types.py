@@ -80,9 +80,9 @@ class Installation:
     cluster_domain: str | None
     """Domain of the host names of clusters: the Kubernetes API of each cluster is also at the host
     `<handle>.<clusterDomain>`, at the port of this API. Null if there are no such names."""
-    signing_key: str | None
-    """Public key (PEM) for signatures of rendered bundles. Null if bundles are not signed."""
-    signing_key_id: str | None
+    signing_key: str
+    """Public key (PEM) for signatures of rendered bundles."""
+    signing_key_id: str
     """Fingerprint of that key, `sha256:<hex>`, which agents pin when their cluster joins."""
     sealing_key: str
     """Public key (X25519, base64) to which `towline secrets seal` seals values of manifests."""

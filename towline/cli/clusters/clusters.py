@@ -313,8 +313,7 @@ def _show_with_token(
         file = file or Path(f"{cluster['handle']}.token")
         arguments = ["--url", f"{host}:{installation['agentsPort']}", "--ca-file", "ca.crt"]
         arguments += ["--token-file", str(file), "--cluster-id", cluster["id"]]
-        if key := installation["signingKeyId"]:
-            arguments += ["--signing-key", key]
+        arguments += ["--signing-key", installation["signingKeyId"]]
         say(f"\nstart the agent with a kubeconfig of the cluster:\n  {_agent_command(arguments)}")
 
 

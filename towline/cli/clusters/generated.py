@@ -103,7 +103,7 @@ class Installation(TypedDict):
     version: str
     agentsPort: int
     clusterDomain: str | None
-    signingKeyId: str | None
+    signingKeyId: str
 
 
 class BootstrapTokenTags(TypedDict):

@@ -63,8 +63,7 @@ def print_join_command(
     token = operations.create_bootstrap_token(api, attributes)
     installation = operations.installation(api)
     address = f"{urlsplit(target.url).hostname}:{installation['agentsPort']}"
-    key = installation["signingKeyId"]
-    hub = {"address": address, "signingKey": key or "", "ca": target.ca}
+    hub = {"address": address, "signingKey": installation["signingKeyId"], "ca": target.ca}
     values: JsonObject = {
         "secrets": {"bootstrapToken": token["token"]},
         "clusterName": handle,
@@ -74,8 +73,6 @@ def print_join_command(
     new: JsonObject = {"handle": handle, "name": handle, "tags": parse_pairs(tags, "--tag")}
     settings = found_or_none(lambda: operations.settings_of_new_cluster(api, handle, named_tags))
     declared = values_of_settings(settings, new) if settings else {}
-    if not key:
-        say("the installation signs nothing: the agent pins no key")
     if kubectl:
         merged = load("gitcache.render.charts").merge_values(declared, values)
         manifests = agent_manifests.render_manifests(chart, merged, NAMESPACE)

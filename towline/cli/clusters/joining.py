@@ -172,7 +172,7 @@ def join(
     if agent_role:
         _create_account(cluster, agent_role, folder.account)
     installation = operations.installation(connect(context))
-    print(f"pinned: signing key {installation['signingKeyId'] or 'none; nothing is signed'}")
+    print(f"pinned: signing key {installation['signingKeyId']}")
     options = AgentOptions(
         url=f"{urlsplit(selected_target(context).url).hostname}:{installation['agentsPort']}",
         token_file=folder.token,

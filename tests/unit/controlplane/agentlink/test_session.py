@@ -149,7 +149,7 @@ async def test_an_agent_is_welcomed_and_gets_what_it_lacks(agent: Agent) -> None
     (welcome,), (desired,), (end,) = map(agent.of, kinds)
     assert (welcome.protocol, welcome.cluster_id, welcome.handle) == (1, "eu", "eu")
     assert (welcome.acknowledged, welcome.pulse_ms) == (4, PULSE_SECONDS * 1000)
-    assert welcome.signing_key == b""
+    assert len(welcome.signing_key) == 32 and not welcome.rotations
     assert (desired.service_id, desired.sequence) == (WEB.id, 3)
     assert desired.spec.bundle == BUNDLE.data
     assert end.services == 1

@@ -11,10 +11,12 @@ from controlplane.api.schema import schema
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.authorization import ANONYMOUS, Actor
 from controlplane.clusters.operations.clusters import Clusters
+from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.graphql.context import ApiBackend, Context
 from core.spec.statements.signing_keys import SigningIdentity
 from tests.fakes.actors import ADMIN, NOBODY, VIEWER
 from tests.fakes.audit_rows import audit_rows
+from tests.fakes.manifests import FakeManifests
 from tests.fakes.operations import MemoryOperations, make_cluster, operations_over_memory
 
 DELETE = 'mutation { deleteCluster(id: "dev") { id } }'
@@ -31,8 +33,11 @@ class Nobody:
         raise AssertionError("nobody signs in")
 
 
-async def _broken() -> SigningIdentity | None:
-    raise RuntimeError(f"cannot connect to {SECRET}")
+class BrokenManifests(FakeManifests):
+    """Fails to tell the signing key."""
+
+    async def signing_identity(self) -> SigningIdentity:
+        raise RuntimeError(f"cannot connect to {SECRET}")
 
 
 class Api:
@@ -41,8 +46,12 @@ class Api:
     def __init__(self, *, introspection: bool = True) -> None:
         self.world: MemoryOperations = operations_over_memory()
         self.audit_log = AuditLogOperations(self.world.context)
-        operations = {Clusters: Clusters(self.world.context), AuditLogOperations: self.audit_log}
-        backend = ApiBackend(operations, Nobody(), 0, signing_identity=_broken)
+        operations: dict[type, object] = {
+            Clusters: Clusters(self.world.context),
+            AuditLogOperations: self.audit_log,
+            ManifestSource: BrokenManifests(),
+        }
+        backend = ApiBackend(operations, Nobody(), 0)
         self.backend = replace(backend, introspection=introspection)
 
     async def error(self, query: str, actor: Actor = ADMIN, **variables: Any) -> dict[str, Any]:

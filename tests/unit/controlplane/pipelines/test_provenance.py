@@ -70,6 +70,8 @@ def service_of(commit: bytes, digest: str = DIGEST) -> Service:
 async def chain(world: MemoryOperations, service: Service, fence: Fence = FENCE) -> Provenance:
     project = Project("shop", "shop", START, START, fence=fence)
     await world.given(CLUSTER, replace(REPOSITORY, project_id="shop"), project, service)
+    if world.manifests.signer is None:
+        world.manifests.signer = RenderSigner(TIER, world.clock)
     return await ProvenanceReports(world.context).of_service(ADMIN, service.id)
 
 
