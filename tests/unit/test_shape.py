@@ -32,6 +32,14 @@ MEDIAN_FUNCTION_LINES = 9
 LONG_FUNCTION_LINES = 35
 MOCKS_PER_THOUSAND_LINES = 5
 
+# Their functions import what few processes need, and what costs start-up time or memory.
+IMPORT_ON_DEMAND = {
+    "core/spec/source_signatures.py",
+    "syncagent/link/channel.py",
+    "towline/completion/names.py",
+    "towline/kubectl_login.py",
+    "towline/serve/listeners.py",
+}
 BANNED_NAMES = {"utils", "util", "helpers", "common", "misc"}
 # Written in pieces, so that this file does not hold what it looks for.
 BANNED_TEXT = re.compile(
@@ -160,9 +168,10 @@ def test_no_name_says_nothing() -> None:
 
 
 def test_our_own_code_is_imported_at_the_head_of_a_file() -> None:
-    """An import inside a function hides a cycle or a cost."""
+    """An import inside a function hides a cycle or a cost, unless few processes need it."""
     found = functions(modules(*PACKAGES))
-    assert {where: one.imports for where, one in found if one.imports} == {}
+    importing = {where.partition(":")[0] for where, one in found if one.imports}
+    assert importing == IMPORT_ON_DEMAND
 
 
 def test_only_ports_and_stores_select_rows_by_column() -> None:
