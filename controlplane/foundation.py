@@ -6,6 +6,7 @@ before the rest of the control plane, which calls them.
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -19,8 +20,6 @@ from controlplane.agents.operations.tunnels import TunnelClaims
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.clusters.operations.deploy_tokens import DeployTokenReader
 from controlplane.platform.bus.memory import MemoryBus
-from controlplane.platform.bus.rate_limits import RateExchange
-from controlplane.platform.bus.redis import RedisBus
 from controlplane.platform.context import StoreContext
 from controlplane.platform.rate_limits import WINDOW_S, RequestLimiter
 from controlplane.platform.store.engine import make_engine, sqlite_url
@@ -31,6 +30,10 @@ from controlplane.store.migrate import migrate
 from controlplane.store.repositories import REPOSITORIES
 from core.runtime.clock import Clock
 from core.runtime.token_bucket import RatePolicy
+
+if TYPE_CHECKING:
+    from controlplane.platform.bus.rate_limits import RateExchange
+    from controlplane.platform.bus.redis import RedisBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class SharedParts:
     """The parts that replicas share through Redis; without it, this replica counts alone."""
 
     limiter: RequestLimiter
-    rates: RateExchange | None = None
-    bus: RedisBus | None = None
+    rates: "RateExchange | None" = None
+    bus: "RedisBus | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,10 @@ def _shared_parts(settings: ControlPlaneSettings, clock: Clock) -> SharedParts:
     if settings.redis is None:
         return SharedParts(limiter)
     url = settings.redis.get_secret_value()
+    # The library of Redis prolongs a start by a tenth.
+    from controlplane.platform.bus.rate_limits import RateExchange
+    from controlplane.platform.bus.redis import RedisBus
+
     return SharedParts(limiter, RateExchange(url, limiter, clock), RedisBus(url, clock))
 
 

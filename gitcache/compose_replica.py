@@ -7,7 +7,6 @@ from core.errors import Invalid
 from core.runtime.clock import Clock
 from gitcache.compose import ReplicaConnections, build_git_cache, local_content_store
 from gitcache.coordination.local import SoleReplica
-from gitcache.coordination.redis import LeaseTerms, RedisReplicas
 from gitcache.domain.message_auth import MessageAuthenticator
 from gitcache.peers.api import PeerApi
 from gitcache.peers.client import PeerClient
@@ -54,11 +53,10 @@ def build_replica(
     if " " in me.name + me.address:
         raise Invalid("name and address must not contain spaces", field="git.peers")
     tls = make_tls_contexts(shared_key, me.name, clock.now())
-    replicas: Replicas = SoleReplica()
-    if redis is not None:
-        replicas = RedisReplicas(
-            redis, me, MessageAuthenticator(shared_key), clock, _lease_terms(peers)
-        )
+    authenticator = MessageAuthenticator(shared_key)
+    replicas: Replicas = (
+        SoleReplica() if redis is None else _redis_replicas(redis, me, authenticator, clock, peers)
+    )
     nearest, reported = local_content_store(settings), ReportedDigests()
     client = PeerClient(tls.client, hop=True, nearest=nearest)
     connections = ReplicaConnections(
@@ -102,7 +100,17 @@ def _shared_key(settings: PeerSettings) -> str:
     return settings.key.get_secret_value()
 
 
-def _lease_terms(settings: PeerSettings) -> LeaseTerms:
+def _redis_replicas(
+    url: str,
+    me: ReplicaMember,
+    authenticator: MessageAuthenticator,
+    clock: Clock,
+    settings: PeerSettings,
+) -> Replicas:
     if settings.lease_seconds < 3 * settings.heartbeat_seconds:
         raise Invalid("must be at least three heartbeats", field="git.peers.lease_seconds")
-    return LeaseTerms(settings.heartbeat_seconds, settings.lease_seconds)
+    # The library of Redis prolongs a start by a tenth.
+    from gitcache.coordination.redis import LeaseTerms, RedisReplicas
+
+    terms = LeaseTerms(settings.heartbeat_seconds, settings.lease_seconds)
+    return RedisReplicas(url, me, authenticator, clock, terms)

@@ -34,7 +34,9 @@ MOCKS_PER_THOUSAND_LINES = 5
 
 # Their functions import what few processes need, and what costs start-up time or memory.
 IMPORT_ON_DEMAND = {
+    "controlplane/foundation.py",
     "core/spec/source_signatures.py",
+    "gitcache/compose_replica.py",
     "syncagent/link/channel.py",
     "towline/completion/names.py",
     "towline/kubectl_login.py",
