@@ -24,7 +24,7 @@ from core.spec.objects import ObjectRef
 from core.spec.status import Problem
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.conftest import World
-from tests.integration.controlplane.matrix import Stage
+from tests.integration.controlplane.stage import Stage
 from tests.integration.controlplane.test_pipelines import Line
 
 CALLER = "admin everywhere"

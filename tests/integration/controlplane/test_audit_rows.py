@@ -16,8 +16,11 @@ from controlplane.platform.graphql.context import Context
 from controlplane.platform.ports import PageQuery
 from tests.fakes.clock import FakeClock
 from tests.integration.controlplane.audit_cases import CALLER, CASES
-from tests.integration.controlplane.matrix import Stage, document_of, operations, staged
+from tests.integration.controlplane.matrix import document_of, operations
+from tests.integration.controlplane.stage import Stage, staged
 
+# They copy one stage.
+pytestmark = pytest.mark.xdist_group("stage")
 # It changes nothing that others see: the caller opens one WebSocket with it, within a minute.
 UNAUDITED = frozenset({"createTicket"})
 MUTATIONS = [name for kind, name in operations() if kind == "mutation" and name not in UNAUDITED]

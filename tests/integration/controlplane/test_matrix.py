@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from graphql import GraphQLNonNull, OperationType
 
 from controlplane.api.schema import schema
 from tests.integration.controlplane.matrix import (
     ABSENT,
     ALLOWED,
-    ARGUMENTS,
     EMPTY,
     MEMBERS,
     PAGE,
@@ -17,10 +17,12 @@ from tests.integration.controlplane.matrix import (
     operations,
     page,
 )
+from tests.integration.controlplane.stage import ARGUMENTS
 
 Matrix = dict[str, dict[str, str]]
 
 
+@pytest.mark.xdist_group("stage")
 async def test_the_matrix_is_what_the_documentation_shows(tmp_path: Path) -> None:
     """Every operation as every sort of caller; then what has to be so whatever the roles are.
 

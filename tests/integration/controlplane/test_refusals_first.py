@@ -11,8 +11,10 @@ import pytest
 from graphql import OperationType, get_named_type
 
 from controlplane.api.schema import schema
-from tests.integration.controlplane.matrix import Stage, staged
+from tests.integration.controlplane.stage import Stage, staged
 
+# They copy one stage.
+pytestmark = pytest.mark.xdist_group("stage")
 LONG = "x" * 70_000
 _NEW_GENERATOR = (
     'attributes: {{name: "", projectId: "{project}", template: {{name: "new", namespace: "x"}}}}'
