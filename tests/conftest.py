@@ -181,9 +181,9 @@ def namespace(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator
     """A namespace of `cluster` for one test, named after it."""
     words = re.findall(r"[a-z0-9]+", request.node.name.removeprefix("test_").lower())
     name = "-".join(words)[:50].strip("-") + f"-{next(_numbers)}"
-    cluster.kubectl("create", "namespace", name)
+    cluster.admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.admin.delete(f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture

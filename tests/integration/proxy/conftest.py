@@ -12,13 +12,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
+from core.spec.bundle import KubeObject
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, run_stack
 from tests.integration.proxy.user import User
 from tests.planes import choose_plane, run_over_planes
+from towline.cli.shell.polling import poll_until
 from towline.demo.clusters.cluster import LocalCluster
 
 ACCOUNT = "towline-proxy-test"
@@ -240,9 +243,15 @@ def transport(request: pytest.FixtureRequest) -> dict[str, str]:
 @pytest.fixture
 def box(cluster: LocalCluster, namespace: str) -> tuple[str, ...]:
     """A pod; the arguments that name it."""
-    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/box", "--timeout=30s")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    cluster.admin.create(pods, yaml.safe_load(POD))
+    poll_until(lambda: cluster.admin.read(f"{pods}/box"), _is_ready, 30, every=0.05)
     return ("-n", namespace, "box")
+
+
+def _is_ready(pod: KubeObject | None) -> bool:
+    conditions = pod["status"].get("conditions", ()) if pod else ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 async def stop(process: asyncio.subprocess.Process) -> Result:

@@ -60,7 +60,7 @@ class LocalCluster:
         self._nodes = nodes
         self._local_ports = local_ports
         self._apiserver_flags = apiserver_flags
-        self._admin = AdminClient(self._layout.server, self._layout.certificates)
+        self.admin = AdminClient(self._layout.server, self._layout.certificates)
         self._group = ProcessGroup()
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -108,7 +108,7 @@ class LocalCluster:
     def restart_apiserver(self) -> None:
         """Restarts the API server with the same port and state, and waits until it is ready."""
         self._start_apiserver()
-        self._wait("the API server", self._admin.is_ready)
+        self._wait("the API server", self.admin.is_ready)
 
     def pause_apiserver(self) -> None:
         """Makes the API server hang: connections stay open without a response."""
@@ -122,13 +122,13 @@ class LocalCluster:
         self._spawn(components.etcd(self._layout))
         self._start_apiserver()
         self._spawn(components.kubelet(self._layout, local_ports=self._local_ports))
-        self._wait("the API server", self._admin.is_ready)
+        self._wait("the API server", self.admin.is_ready)
         for argv in (components.controller_manager, components.scheduler, components.kwok):
             self._spawn(argv(self._layout))
         for number in range(self._nodes):
-            self._admin.create("/api/v1/nodes", components.node(self.name, number))
-        self._wait("its nodes", lambda: self._admin.ready_nodes() == self._nodes)
-        self._wait("its controllers", self._admin.has_default_service_account)
+            self.admin.create("/api/v1/nodes", components.node(self.name, number))
+        self._wait("its nodes", lambda: self.admin.ready_nodes() == self._nodes)
+        self._wait("its controllers", self.admin.has_default_service_account)
 
     def _start_apiserver(self) -> None:
         self._spawn(components.apiserver(self._layout, self._apiserver_flags))
