@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -221,6 +222,7 @@ LONG = st.sampled_from(["x", "ä", "\N{PILE OF POO}", "\0"]).map(lambda text: te
 TIMES = st.integers(1, 4_102_444_800_000).map(report_codec.time_from_message)
 
 
+@cache
 def values(hint: Any, text: st.SearchStrategy[str] = SHORT) -> st.SearchStrategy[Any]:
     """Any value of a type, with every field of a dataclass drawn."""
     origin, args = get_origin(hint), get_args(hint)
