@@ -1,5 +1,6 @@
 """The store is read for notifications soon after events, and once a second."""
 
+from collections import Counter
 from typing import Any, cast
 
 from controlplane.notifications.loop import NotificationLoop
@@ -14,6 +15,7 @@ class Verbs:
     def __init__(self) -> None:
         self.routed = self.sent = 0
         self.waiting = 0
+        self.called: Counter[str] = Counter()
 
     async def route(self) -> int:
         self.routed += 1
@@ -25,15 +27,20 @@ class Verbs:
         self.sent += 1
         return 0
 
-    async def forward_audit(self) -> None: ...
+    async def forward_audit(self) -> None:
+        self.called["audit"] += 1
 
-    async def check_clusters(self) -> None: ...
+    async def check_clusters(self) -> None:
+        self.called["clusters"] += 1
 
-    async def check_repositories(self) -> None: ...
+    async def check_repositories(self) -> None:
+        self.called["repositories"] += 1
 
-    async def check_tokens(self) -> None: ...
+    async def check_tokens(self) -> None:
+        self.called["tokens"] += 1
 
-    async def check_agent_tokens(self) -> None: ...
+    async def check_agent_tokens(self) -> None:
+        self.called["agent tokens"] += 1
 
 
 async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> None:
@@ -59,5 +66,27 @@ async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> 
         bus.publish(NOTIFY)
         await clock.advance(2)
         assert verbs.sent == sent + 2
+    finally:
+        await news.stop()
+
+
+async def test_states_are_checked_at_intervals_and_the_audit_log_is_forwarded() -> None:
+    """Agents have 90 s to connect again after a start of the control plane."""
+    verbs, bus, clock = Verbs(), MemoryBus(), FakeClock()
+    either = cast(Any, verbs)
+    news = NotificationLoop(either, either, either, bus, clock)
+    await news.start()
+    try:
+        await clock.advance(89)
+        assert verbs.called["clusters"] == 0
+        assert verbs.called["repositories"] == 6
+        await clock.advance(1)
+        assert verbs.called["clusters"] == 1
+        assert verbs.called["audit"] == 1
+        bus.publish(SERVICE, "a")
+        await settle()
+        assert verbs.called["audit"] == 2
+        await clock.advance(3_600)
+        assert (verbs.called["tokens"], verbs.called["agent tokens"]) == (2, 2)
     finally:
         await news.stop()
