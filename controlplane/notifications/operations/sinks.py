@@ -77,6 +77,8 @@ class Sinks(NamedOperations[Sink]):
         async with self._context.change(actor, "deleteNotificationSink") as tx:
             sink = await self._find(tx, id)
             tx.authorize(Verb.WRITE, sink.target)
+            if sink.audit:
+                _authorize_audit(actor)
             all_routers = await tx[RouterStore].all()
             routers = [router.name for router in all_routers if id in router.rule.sinks]
             if routers:
@@ -126,9 +128,8 @@ async def _with_public_fields(
     if isinstance(settings, CommitSink):
         return await _with_repository(tx, actor, sink, draft, settings)
     sink = replace(sink, host=settings.host(None))
-    if draft.audit or (draft.audit is None and sink.audit):
-        # The settings of such a sink decide who receives the audit log.
-        require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
+    if draft.audit or sink.audit:
+        _authorize_audit(actor)
     if draft.audit is None:
         return sink
     if draft.audit:
@@ -138,6 +139,11 @@ async def _with_public_fields(
     last_numbers, audit = await _last_audit_numbers(tx), tuple(dict.fromkeys(draft.audit))
     added = {kind.value: last_numbers[kind.value] for kind in audit if kind not in sink.audit}
     return replace(sink, audit=audit, sent={**sink.sent, **added})
+
+
+def _authorize_audit(actor: Actor) -> None:
+    """Forbidden: the actor may not decide who receives the audit log, and who no longer does."""
+    require(actor, Verb.READ, Resource.whole(ResourceKind.AUDIT))
 
 
 async def _last_audit_numbers(tx: Transaction) -> dict[str, int]:

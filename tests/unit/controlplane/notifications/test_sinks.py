@@ -131,17 +131,27 @@ async def test_audit_rows_are_forwarded_from_now_on_by_those_who_read_them(
     await sinks.upsert(ADMIN, HOOK)
     sink, _ = await sinks.upsert(ADMIN, draft)
     assert sink.audit == (AuditKind.CHANGE,) and sink.sent["change"] >= 1
+    async with world.store.write() as tx:
+        await tx[SinkStore].change(sink.id, sent={**sink.sent, "change": 0})
+    both = replace(HOOK, audit=(AuditKind.CHANGE, AuditKind.SIGN_IN))
+    sink, _ = await sinks.upsert(ADMIN, both)
+    assert sink.sent["change"] == 0, "entries that were not sent yet are still sent"
     sink, _ = await sinks.upsert(ADMIN, replace(HOOK, audit=()))
     assert sink.audit == ()
 
 
-async def test_only_readers_of_the_audit_log_move_a_sink_that_gets_audit_rows(
+async def test_only_readers_of_the_audit_log_change_a_sink_that_gets_audit_rows(
     world: MemoryOperations, sinks: Sinks
 ) -> None:
     sink, _ = await sinks.upsert(ADMIN, replace(HOOK, audit=(AuditKind.CHANGE,)))
     moved = replace(HOOK, settings=WebhookSink("https://evil.example.org"))
-    with pytest.raises(Forbidden, match="audit log"):
-        await sinks.upsert(EDITOR, moved)
+    for change in (
+        sinks.upsert(EDITOR, moved),
+        sinks.upsert(EDITOR, replace(HOOK, audit=())),
+        sinks.delete(EDITOR, sink.id),
+    ):
+        with pytest.raises(Forbidden, match="audit log"):
+            await change
     assert await world.rows(SinkStore) == [sink]
     after, _ = await sinks.upsert(ADMIN, moved)
     assert (after.host, after.audit) == ("evil.example.org", (AuditKind.CHANGE,))
@@ -182,13 +192,14 @@ async def test_an_unused_sink_is_deleted(
 ) -> None:
     sink, _ = await sinks.upsert(EDITOR, HOOK)
     router = await routers.upsert(EDITOR, draft_of("all", sinks=(sink.id,)))
-    with pytest.raises(Conflict, match="still use this sink: all"):
+    other = await routers.upsert(EDITOR, RouterDraft("other"))
+    with pytest.raises(Conflict, match="still use this sink: all$"):
         await sinks.delete(EDITOR, sink.id)
     await routers.delete(EDITOR, router.id)
     assert await sinks.delete(EDITOR, sink.id) == sink
-    assert await world.rows(SinkStore) == [] and await world.rows(RouterStore) == []
+    assert await world.rows(SinkStore) == [] and await world.rows(RouterStore) == [other]
     actions = [action for _, action, _ in await world.audited()]
-    assert actions[2:] == ["deleteNotificationRouter", "deleteNotificationSink"]
+    assert actions[3:] == ["deleteNotificationRouter", "deleteNotificationSink"]
 
 
 async def test_a_router_is_created_and_changed(
