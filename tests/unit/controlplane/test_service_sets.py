@@ -23,6 +23,7 @@ from controlplane.services.model.templates import ServiceTemplate
 from core.errors import Invalid
 from core.identity import ClusterId
 from core.spec.edits import OpenMergeRequest
+from core.spec.renderers import chart_ref
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -234,3 +235,51 @@ def test_a_generator_at_its_limits_is_taken() -> None:
     items = ({f"n{number}": "v" * 1_024 for number in range(100)},)
     generator = Generator(folders, items, requests)
     assert generator.checked() is generator
+
+
+def test_a_chart_follows_the_version_of_an_item_and_has_no_folder() -> None:
+    """The folders give the names alone: a chart is not in one of them."""
+    helm = {"chart": "redis", "version": "${item.version}"}
+    made = service_set(
+        Generator(GitFolderGenerator("r"), ({"version": "1.2.3"},)),
+        name="${folder.name}",
+        folder="",
+        helm=helm,
+        ref=chart_ref("redis", "${item.version}"),
+    )
+    found = generate_services(made, [cluster("eu")], GeneratorResults(folders=("web",)))
+    assert found.problems == ()
+    (service,) = found.services
+    assert service.template.spec.ref == chart_ref("redis", "1.2.3")
+    assert service.template.spec.helm == {"chart": "redis", "version": "1.2.3"}
+    assert service.template.spec.folder == ""
+
+
+def test_settings_of_helm_do_not_change_the_ref_of_a_git_repository() -> None:
+    made = service_set(
+        Generator(items=({"ref": "next"},)),
+        ref="${item.ref}",
+        helm={"chart": "redis", "url": "https://charts.example.org", "version": "1.2.3"},
+    )
+    found = generate_services(made, [cluster("eu")], GeneratorResults())
+    assert [service.template.spec.ref for service in found.services] == ["next"]
+
+
+def test_a_template_keeps_its_repository_and_ref_beside_requests() -> None:
+    made = service_set(Generator(requests=PullRequestGenerator("other")), ref="main")
+    found = generate_services(made, [cluster("eu")], GeneratorResults(requests=(request(1),)))
+    (service,) = found.services
+    assert (service.template.repository_id, service.template.spec.ref) == ("repository", "main")
+
+
+def test_a_template_without_any_repository_has_none() -> None:
+    """The evaluation says so later, with the name of what is missing."""
+    made = service_set(Generator(items=({"tier": "a"},)), repository_id=None)
+    found = generate_services(made, [cluster("eu")], GeneratorResults())
+    assert [service.template.repository_id for service in found.services] == [None]
+
+
+def test_exactly_the_limit_of_services_is_generated() -> None:
+    made = service_set(Generator(items=({"tier": "a"},) * 1_000), name="${cluster.handle}")
+    clusters = [cluster(f"c{n}") for n in range(20)]
+    assert len(generate_services(made, clusters, GeneratorResults()).services) == 20_000

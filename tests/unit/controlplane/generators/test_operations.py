@@ -225,6 +225,9 @@ async def test_a_selector_names_existing_cluster_groups(world: GeneratorWorld, k
     made = await operations.create(ADMIN, kind.change)
     with pytest.raises(TowlineError, match="gone"):
         await operations.update(ADMIN, made.id, type(kind.change)(selector=unknown))
+    for id, change in ((None, kind.change), (made.id, type(kind.change)())):
+        with pytest.raises(TowlineError, match="gone"):
+            await operations.preview(ADMIN, id, replace(change, selector=unknown))
     assert await world.stored(made) == made
 
 
