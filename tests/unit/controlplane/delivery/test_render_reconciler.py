@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from controlplane.access.ports import ProjectStore
+from controlplane.authorization import DEFAULT_PROJECT, UNRESTRICTED
 from controlplane.bridges import SERVICE_PARTS
 from controlplane.clusters.model.cluster import Cluster, Distribution
 from controlplane.clusters.model.groups import ClusterGroup
@@ -514,3 +516,51 @@ async def test_the_same_error_is_recorded_once(
     push(world, web=Invalid("no name"))
     await reconciler.deliver("fleet")
     assert await stages(world) == [LedgerStage.RENDER_FAILED] * 2
+
+
+async def test_renders_beyond_the_rate_of_a_project_come_later_without_a_failure(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    await world.given(API)
+    fence = replace(UNRESTRICTED, max_renders_per_minute=1)
+    async with world.store.write() as tx:
+        await tx[ProjectStore].change(DEFAULT_PROJECT, fence=fence)
+    push(world, web="one", api="one")
+    await reconciler.deliver("fleet")
+    rows = [await stored(world), await stored(world, API.id)]
+    assert sorted(row.desired.digest is None for row in rows) == [False, True]
+    (postponed,) = [row for row in rows if row.desired.digest is None]
+    assert "at most 1 services a minute" in (postponed.desired.render_error or "")
+    assert await stages(world) == [LedgerStage.RENDERED]
+    await world.clock.advance(60)
+    await reconciler.deliver("fleet")
+    late = (await stored(world, postponed.id)).desired
+    assert late.digest is not None and late.render_error is None
+
+
+async def test_a_missing_artifact_is_named_by_its_tag(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    artifacts = make_repository("oci", kind=RepositoryKind.OCI, url="oci://r.example.org/apps")
+    service = make_service("s", DEV, repository_id=artifacts.id, ref="v1")
+    await world.given(artifacts, service)
+    world.manifests.follow(RepositorySpec(artifacts.id, artifacts.url, frozenset({"v1"})))
+    await reconciler.deliver("oci")
+    error = "oci://r.example.org/apps has no artifact with the tag, version or digest 'v1'"
+    assert (await stored(world, service.id)).desired.render_error == error
+
+
+async def test_a_new_commit_of_a_denied_bundle_that_runs_already_changes_only_the_commit(
+    world: MemoryOperations, reconciler: RenderReconciler
+) -> None:
+    """A denial keeps a bundle from services that do not have it, and takes it from none."""
+    push(world, web="one")
+    await reconciler.deliver("fleet")
+    denied = DeniedRevision.of(digest_of_folder("one"), None, "ada", "crashes", START)
+    await world.given(denied)
+    sha = push(world, web="one", api="new")
+    async with world.store.write() as tx:
+        await tx[ServiceStore].mark_for_render(WEB.id)
+    await reconciler.deliver("fleet")
+    after = (await stored(world)).desired
+    assert (after.commit_sha, after.generation, after.quarantine) == (sha, 1, None)
