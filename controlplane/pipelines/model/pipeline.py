@@ -156,7 +156,7 @@ class Pipeline:
                 self.stage[stage_id] for stage_id in TopologicalSorter(sources).static_order()
             )
         except CycleError as error:
-            names = " → ".join(self.stage[stage_id].name for stage_id in reversed(error.args[1]))
+            names = " → ".join(self.stage[stage_id].name for stage_id in error.args[1])
             raise Invalid(f"stages form a cycle: {names}", field="edges") from None
 
     @cached_property

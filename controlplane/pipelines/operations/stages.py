@@ -129,7 +129,7 @@ def _check_promotion_order(
     try:
         TopologicalSorter(predecessors).prepare()
     except CycleError as error:
-        cycle = " → ".join(names.get(service, service) for service in reversed(error.args[1]))
+        cycle = " → ".join(names.get(service, service) for service in error.args[1])
         raise Invalid(f"pipelines would promote in a cycle: {cycle}", field="stages") from None
 
 
