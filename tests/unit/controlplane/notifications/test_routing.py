@@ -64,6 +64,20 @@ async def test_a_router_selects_services_by_their_labels_and_the_tags_of_their_c
     ]
 
 
+async def test_a_router_selects_an_offline_cluster_by_its_tags() -> None:
+    world = operations_over_memory()
+    routers = [router(name, labels) for name, labels in (("a", "env=prod"), ("b", "env=dev"))]
+    sinks = [Sink(name, name, START, START, "SLACK") for name in ("a", "b")]
+    await world.given(PROD, *routers, *sinks)
+    await route(
+        world, notification(NotificationKind.CLUSTER_AWAY, START, "prod", cluster_id=PROD.id)
+    )
+    assert [row.sink_id for row in await world.rows(DeliveryStore)] == ["a"]
+    gone = notification(NotificationKind.CLUSTER_AWAY, START, "gone", cluster_id="gone")
+    assert [row.subject for row in await route(world, gone)] == ["prod", "gone"]
+    assert len(await world.rows(DeliveryStore)) == 1
+
+
 async def route(world: MemoryOperations, *rows: Notification) -> list[Notification]:
     """Routes notifications; all that are kept, oldest first."""
     async with world.store.write() as tx:

@@ -279,15 +279,25 @@ async def test_a_commit_gets_the_state_of_each_stage(post: Post) -> None:
     assert post.client.requests == [], "a pending status comments nowhere"
 
 
-@pytest.mark.parametrize(("status", "comments"), [(200, True), (299, True), (300, False)])
+@pytest.mark.parametrize(
+    ("stage", "status", "comments"),
+    [
+        ("failed", 200, True),
+        ("failed", 299, True),
+        ("failed", 300, False),
+        ("healthy", 200, True),
+        ("rendered", 200, False),
+    ],
+)
 async def test_a_preview_is_commented_on_after_a_final_status(
-    post: Post, status: int, comments: bool
+    post: Post, stage: str, status: int, comments: bool
 ) -> None:
     owner = ServiceSet("set", "previews", START, START, generator=PREVIEWS)
     web = make_service("web", DEV, owner_kind=OwnerKind.SET, owner_id="set")
     await post.memory.given(DEV, owner, web)
     post.client.answers = [status]
-    await post.queue(await post.sink(GITHUB))
+    news = replace(FAILED, detail={**FAILED.detail, "stage": stage})
+    await post.queue(await post.sink(GITHUB), news)
     await post.sender.deliver()
     listing = ("GET", f"https://api.github.com/repos/example/fleet/commits/{SHA}/pulls")
     assert post.client.requests == ([listing] if comments else [])

@@ -228,7 +228,7 @@ async def test_a_router_is_created_and_changed(
         (draft_of("r", filters=(RouterFilter(cluster_id="x" * 65),)), "filters.clusterId"),
         (draft_of("r", filters=(RouterFilter(service_id="x" * 65),)), "filters.serviceId"),
         (draft_of("r", filters=(RouterFilter(pipeline_id="x" * 65),)), "filters.pipelineId"),
-        (draft_of("r", sinks=tuple(map(str, range(MAX_SINKS + 1)))), "routerSinks"),
+        (draft_of("r", filters=(RouterFilter(labels="a in ("),)), "filters.labels"),
         (draft_of("r", sinks=("none",)), "routerSinks"),
         (draft_of("r", sinks=("commits",)), "routerSinks"),
     ],
@@ -241,6 +241,17 @@ async def test_an_invalid_router_is_refused(
         await routers.upsert(EDITOR, draft)
     assert error.value.field == field
     assert await world.rows(RouterStore) == [] and await world.audited() == []
+
+
+async def test_a_router_has_at_most_20_different_sinks(
+    world: MemoryOperations, routers: Routers
+) -> None:
+    ids = [f"{number:02}" for number in range(MAX_SINKS + 1)]
+    await world.given(*(Sink(id, id, START, START, "SLACK") for id in ids))
+    with pytest.raises(Invalid, match="at most 20 entries, not 21"):
+        await routers.upsert(EDITOR, draft_of("r", sinks=tuple(ids)))
+    made = await routers.upsert(EDITOR, draft_of("r", sinks=(*ids[1:], *ids[1:])))
+    assert made.rule.sinks == tuple(ids[1:])
 
 
 async def test_sinks_and_routers_are_seen_in_their_project(
