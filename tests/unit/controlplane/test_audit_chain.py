@@ -341,6 +341,15 @@ def test_a_chain_written_anew_does_not_end_where_it_should() -> None:
     assert check.end(chain) is not None
 
 
+def test_rows_that_others_append_during_the_verification_are_no_break() -> None:
+    entries = [AuditEntry(NOW, "ada", "createCluster", AuditVerdict.ALLOWED)] * 2
+    before, blocks = linked(entries[:1])
+    after, _ = linked(entries)
+    verifier = ChainVerifier(before)
+    assert verifier.verify(blocks) is None
+    assert verifier.end(before) is None and verifier.end(after) is None
+
+
 def test_actions_tell_their_kind() -> None:
     sign_ins = """signIn signOut signOutEverywhere useToken setUp approveDevice refuseDevice
         exchangeToken renewToken endTokens""".split()
