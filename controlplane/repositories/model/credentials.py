@@ -53,7 +53,7 @@ def merge_credentials(
     if change.private_key:
         _check_key(after)
     if other_route or any(before.get(name) != after.get(name) for name in _ROUTE):
-        _require_secrets_again(before, after)
+        _require_secrets_again(changes, after)
     return after
 
 
@@ -68,13 +68,14 @@ def auth_method_of(credentials: Texts) -> AuthMethod | None:
     return AuthMethod.CERTIFICATE if "client_certificate" in credentials else None
 
 
-def _require_secrets_again(before: Texts, after: Texts) -> None:
+def _require_secrets_again(changes: Texts, after: Texts) -> None:
     """Requires the secret again when the connection's target changes.
 
-    Otherwise an editor could send a secret that they do not know to their own server.
+    Otherwise an editor could send a secret that they do not know to their own server. The same
+    secret is accepted: a refusal would confirm a guess.
     """
     for name in ("password", "private_key"):
-        if name in before and before.get(name) == after.get(name):
+        if name in after and not changes.get(name):
             raise Invalid(
                 "must be given again when the proxy, certificate authority or cluster changes: "
                 "a secret is never sent to another target",

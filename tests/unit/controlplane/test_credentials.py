@@ -63,9 +63,28 @@ def test_a_stored_password_is_not_shown_to_a_way_chosen_later(given: GitCredenti
         merge_credentials(TOKEN, GitCredentials(), other_route=True)
 
 
-def test_with_the_password_given_again_the_way_may_change() -> None:
-    given = GitCredentials(username="bot", password="new", proxy="http://proxy.test:3128")
-    assert merge_credentials(TOKEN, given)["proxy"] == "http://proxy.test:3128"
+@pytest.mark.parametrize(
+    ("before", "given"),
+    [
+        (TOKEN, GitCredentials(username="bot", password="new")),
+        (TOKEN, GitCredentials(username="bot", password="t0ken")),
+        ({"private_key": KEY}, GitCredentials(private_key=KEY)),
+    ],
+    ids=["new password", "same password", "same key"],
+)
+def test_with_the_secret_given_again_the_way_may_change(
+    before: dict[str, str], given: GitCredentials
+) -> None:
+    """Also the present one: manifests have all secrets, and a refusal would confirm a guess."""
+    changed = replace(given, proxy="http://proxy.test:3128")
+    after = merge_credentials(before, changed, other_route=True)
+    assert GitCredentials(**after) == changed
+
+
+def test_a_stored_key_is_not_shown_to_a_way_chosen_later() -> None:
+    with pytest.raises(Invalid, match="given again") as caught:
+        merge_credentials({"private_key": KEY}, GitCredentials(proxy="http://evil.test:3128"))
+    assert caught.value.field == "privateKey"
 
 
 @pytest.mark.parametrize(

@@ -343,3 +343,16 @@ async def test_a_change_beside_a_plain_user_name_keeps_the_sealed_password() -> 
     (row,) = await world.memory.rows(RepositoryStore)
     secrets = world.operations[RepositoryOperations].secrets_of(row)
     assert (secrets["username"], secrets["password"], row.submodules) == ("ci", PASSWORD, True)
+
+
+async def test_a_repository_gets_a_proxy_with_the_password_that_it_has() -> None:
+    """The document names the password with each apply; without it, the proxy is refused."""
+    spec = {"username": "ci", "password": PASSWORD}
+    world = await applied(document("GitRepository", PLAIN_HTTP, spec))
+    without = document("GitRepository", PLAIN_HTTP, {"proxy": PROXY})
+    (problem,) = (await world.apply(without, manager="other")).problems
+    assert "must be given again when the proxy" in problem.message
+    await world.apply(document("GitRepository", PLAIN_HTTP, spec | {"proxy": PROXY}))
+    (row,) = await world.memory.rows(RepositoryStore)
+    secrets = world.operations[RepositoryOperations].secrets_of(row)
+    assert (secrets["password"], secrets["proxy"]) == (PASSWORD, PROXY)

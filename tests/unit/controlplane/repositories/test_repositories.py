@@ -227,6 +227,9 @@ async def test_credentials_stay_with_their_server(
     with pytest.raises(Invalid, match="given again") as error:
         await repositories.update(EDITOR, made.id, RepositoryChange(via="dev"))
     assert error.value.field == "password"
+    through = await repositories.update(EDITOR, made.id, RepositoryChange(None, SIGN_IN, via="dev"))
+    assert (through.via, world.manifests.specs[made.id].credentials) == ("dev", SIGN_IN)
+    await repositories.update(EDITOR, made.id, RepositoryChange(None, SIGN_IN, via=""))
     other = await repositories.update(
         EDITOR, made.id, RepositoryChange("https://evil.example.org/x.git")
     )
