@@ -11,6 +11,7 @@ from controlplane.configuration.model.flow import (
     Graph,
     Import,
     ImportedValue,
+    ResolvedImports,
     ServiceExport,
     ServiceImport,
     affected_services,
@@ -171,7 +172,7 @@ class ConfigurationFlow(ContextOperations):
         self, tx: Transaction, before: Graph, after: Graph, service: Service
     ) -> list[Service]:
         """Marks services with changed values for rendering; returns them in rollout order."""
-        ids = changed_services(resolve_imports(before), resolve_imports(after)) & after.keys()
+        ids = changed_services(_resolved(before), resolve_imports(after)) & after.keys()
         ids |= (
             {service.id} if _own_imports(before, service) != _own_imports(after, service) else set()
         )
@@ -210,6 +211,14 @@ async def _check_source(tx: Transaction, actor: Actor, service: Service, importe
 def _check_names(names: Sequence[str], field: str) -> None:
     check_count(len(names), field, MAX_NAMES)
     check_unique(names, field, "name")
+
+
+def _resolved(graph: Graph) -> ResolvedImports:
+    """The imports before a change; none if they form a cycle, which the change may end."""
+    try:
+        return resolve_imports(graph)
+    except Invalid:
+        return ResolvedImports({}, {})
 
 
 def _own_imports(graph: Graph, service: Service) -> Mapping[str, Import]:

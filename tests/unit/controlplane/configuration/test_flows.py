@@ -331,6 +331,17 @@ async def test_a_cycle_of_concurrent_changes_is_a_problem_of_its_services(
     assert values == {} and problems == {WEB.id: "imports: the imports form a cycle"}
 
 
+async def test_a_cycle_of_concurrent_changes_is_ended_by_a_change(
+    world: MemoryOperations, flow: ConfigurationFlow
+) -> None:
+    """All services get their values again."""
+    await world.given(ServiceImport("i3", DB.id, Import("x", WEB.id, "x")))
+    view = await flow.save(EDITOR, DB.id, None, [])
+    assert (view.imports, view.problem) == ((), "")
+    assert (await flow.get(VIEWER, WEB.id)).values["url"].value == "http://db.local"
+    assert await stale(world) == {"db", "api", "web"}
+
+
 async def test_a_flow_connects_at_most_5000_services(world: MemoryOperations) -> None:
     async with world.store.read() as tx:
         assert len(await upstream(tx, [str(n) for n in range(5_000)])) == 5_000
