@@ -129,6 +129,8 @@ class ServiceContexts(NamedOperations[ServiceContext]):
             tx.audit(name, after.id)
             if await self._replace_overrides(tx, after, change.overrides) or differs:
                 await _mark_users_for_render(tx, after.id)
+            if change.types:
+                await _check_override_types(tx, after)
         wake_agents(self._context, users)
         return after
 
@@ -361,6 +363,16 @@ async def _overrides_of(
     """The overrides of a context, by layer and place."""
     rows = await tx[ContextOverrideStore].of_contexts(context_id)
     return {(row.layer, row.place_id): row for row in rows}
+
+
+async def _check_override_types(tx: Transaction, context: ServiceContext) -> None:
+    """Invalid: an override does not have the new types; names its layer and place."""
+    for override in await tx[ContextOverrideStore].of_contexts(context.id):
+        try:
+            check_values(context.types, override.configuration)
+        except Invalid as error:
+            place = f"{override.layer.value} {override.place_id!r}"
+            raise Invalid(f"{error.message} in the override of {place}", field="types") from None
 
 
 async def _save_override(

@@ -335,6 +335,20 @@ async def test_an_override_needs_the_permission_for_its_place(
     assert await world.rows(ContextOverrideStore) == []
 
 
+async def test_types_are_those_of_the_overrides_too(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    """Otherwise templates of one cluster would get a value of another type."""
+    await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {"port": "80"}))
+    numbers = ContextChange(types={"port": "number"})
+    with pytest.raises(Invalid, match="port is not number in the override of cluster 'dev'"):
+        await contexts.save(EDITOR, "base", numbers)
+    assert (await contexts.get(VIEWER, None, "base")).types == {}
+    both = replace(numbers, overrides=[Override(CLUSTER, "dev", {"port": 80})])
+    assert (await contexts.save(EDITOR, "base", both)).types == {"port": "number"}
+    assert (await values_of(world))["base"] == {"a": "1", "port": 80}
+
+
 async def test_all_overrides_are_replaced_at_once(
     world: MemoryOperations, contexts: ServiceContexts
 ) -> None:
