@@ -10,7 +10,8 @@ from core.outbound.credentials import RegistryAccount
 from core.outbound.oci import OciRegistryClient, descriptor_digest
 from core.spec.images import OciRepository, parse_image
 
-_MAX_CACHED = 10_000
+MAX_CACHED = 10_000
+"""Maximum number of build times that are kept."""
 
 
 class ImageRegistries:
@@ -33,7 +34,7 @@ class ImageRegistries:
         key = (repository, digest)
         if key not in self._build_times:
             self._build_times[key] = await self._read_build_time(repository, digest, account)
-            if len(self._build_times) > _MAX_CACHED:
+            if len(self._build_times) > MAX_CACHED:
                 self._build_times.popitem(last=False)
         return self._build_times[key]
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from controlplane.repositories import registry
 from controlplane.repositories.registry import ImageRegistries
 from core.errors import Unavailable
 from core.outbound.credentials import RegistryAccount
@@ -19,6 +20,7 @@ class OneImage:
     """A registry client that knows one image, whose config has this build time."""
 
     def __init__(self, created: object, platforms: object = None) -> None:
+        self.reads: list[str] = []
         self._config = {} if created is None else {"created": created}
         self._manifests: dict[str, dict[str, Any]] = {IMAGE: {"config": {"digest": CONFIG}}}
         if platforms is not None:
@@ -41,6 +43,7 @@ class OneImage:
         self, repository: OciRepository, digest: str, account: RegistryAccount | None
     ) -> bytes:
         assert digest == CONFIG
+        self.reads.append(f"{repository.registry}/{repository.name}")
         return orjson.dumps(self._config)
 
 
@@ -81,3 +84,24 @@ async def test_tags_are_those_of_the_image_for_the_account() -> None:
     client: Any = OneImage(None)
     tags = await ImageRegistries(client).tags("r.example.org/team/web", ACCOUNT)
     assert tags == ["r.example.org/team/web", "bot"]
+
+
+async def test_a_build_time_is_read_once_for_each_repository() -> None:
+    """A registry is not trusted about the images of others, even with their digests."""
+    client = OneImage("2026-01-02T03:04:05Z")
+    shared: Any = client
+    registries = ImageRegistries(shared)
+    images = ["r.example.org/web", "r.example.org/api", "evil.example.org/web"]
+    for image in images * 2:
+        await registries.build_time(image, "live", ACCOUNT)
+    assert client.reads == images
+
+
+async def test_the_oldest_build_times_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "MAX_CACHED", 2)
+    client = OneImage("2026-01-02T03:04:05Z")
+    shared: Any = client
+    registries = ImageRegistries(shared)
+    for name in ("a", "b", "c", "b", "a"):
+        await registries.build_time(f"r.example.org/{name}", "live", None)
+    assert [read[-1] for read in client.reads] == ["a", "b", "c", "a"]

@@ -5,7 +5,9 @@ import pytest
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import Scope
 from controlplane.authorization.roles import BuiltInRole
+from controlplane.secrets.model.secret_source import SecretSource
 from controlplane.secrets.operations.secrets import Secrets
+from core.errors import TowlineError
 from tests.fakes.actors import person
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -19,6 +21,20 @@ SHOP = Project("shop", "shop", START, START)
 EDITOR_OF_SHOP = person(BuiltInRole.EDITOR, "sue", Scope("project:shop"))
 DEV = make_cluster("dev")
 WEB, API = make_service("web", DEV), make_service("api", DEV)
+
+
+class FakeSources:
+    """Implements `ExternalSecrets` with one answer."""
+
+    def __init__(self, answer: bytes | TowlineError) -> None:
+        self.answer = answer
+        self.projects: list[str] = []
+
+    async def read(self, source: SecretSource, project: str) -> bytes:
+        self.projects.append(project)
+        if isinstance(self.answer, bytes):
+            return self.answer
+        raise self.answer
 
 
 @pytest.fixture

@@ -32,25 +32,11 @@ from core.spec.status import Phase
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
 from tests.fakes.operations import MemoryOperations, make_service
-from tests.unit.controlplane.secrets.conftest import DEV, EDITOR_OF_SHOP, SHOP
+from tests.unit.controlplane.secrets.conftest import DEV, EDITOR_OF_SHOP, SHOP, FakeSources
 
 SOURCE = EnvironmentSource("DB")
 FROZEN = ClusterGroup("g", "eu", START, START, cluster_ids=("dev",), frozen=True, reason="sale")
 PLAN = RotationPlan(batch=1, soak_s=0)
-
-
-class FakeSources:
-    """Implements `ExternalSecrets` with one answer."""
-
-    def __init__(self, answer: bytes | TowlineError) -> None:
-        self.answer = answer
-        self.projects: list[str] = []
-
-    async def read(self, source: SecretSource, project: str) -> bytes:
-        self.projects.append(project)
-        if isinstance(self.answer, bytes):
-            return self.answer
-        raise self.answer
 
 
 async def values(world: MemoryOperations, secret: Secret) -> dict[int, bytes | None]:
