@@ -134,3 +134,32 @@ async def test_a_hook_takes_over_nobodys_fields_where_the_service_may_not(stand:
     stand.bring([config("x", notes=HOOK), config("y")], fail_on_conflict=True)
     await stand.phase(Phase.HEALTHY)
     assert not stand.cluster.forced
+
+
+async def test_stopping_a_sync_ends_its_running_hook(stand: Stand) -> None:
+    """Also after a restart it does not begin again: only another generation begins."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {}}
+    objects = [job | {"metadata": {"name": "x", "annotations": HOOK}}, config("y")]
+    stand.bring(objects)
+    key = ("batch", "Job", "prod", "x")
+    await stand.until(lambda: key in stand.cluster.objects)
+    stand.engine.terminate("c1", "s")
+    await stand.until(lambda: stand.hub.answers)
+    assert key not in stand.cluster.objects
+    status = await stand.phase(Phase.FAILED)
+    assert [problem.reason for problem in status.problems] == ["Terminated"]
+    await stand.restart()
+    await stand.clock.advance(600)
+    assert ("", "ConfigMap", "prod", "y") not in stand.cluster.objects
+    assert key not in stand.cluster.objects
+    stand.bring([*objects, config("z")])
+    await stand.until(lambda: key in stand.cluster.objects)
+
+
+async def test_stopping_a_sync_leaves_a_hook_that_holds_data(stand: Stand) -> None:
+    """A volume claim is deleted only after a confirmation."""
+    stand.bring([claim(), config("y")])
+    await stand.until(lambda: CLAIM.key in stand.cluster.objects)
+    stand.engine.terminate("c1", "s")
+    await stand.until(lambda: stand.hub.answers)
+    assert CLAIM.key in stand.cluster.objects and not stand.cluster.count("delete")
