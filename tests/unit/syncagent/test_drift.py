@@ -150,3 +150,26 @@ def test_without_an_owner_the_last_writer_is_named() -> None:
     assert foreign_manager(live, ()) == foreign_manager(live, [("none",)]) == "last"
     assert foreign_manager(live, [("none",), ("items", "[name=web]", "image")]) == "owner"
     assert foreign_manager({"metadata": {}}, [("items",)]) == ""
+
+
+def test_the_owner_of_a_field_of_a_container_is_named() -> None:
+    """Not the one who wrote another container later, nor the kubelet that wrote the status."""
+
+    def entry(manager: str, container: str, time: str) -> dict:
+        fields = {"f:spec": {"f:containers": {f'k:{{"name":"{container}"}}': {"f:image": {}}}}}
+        return {"manager": manager, "time": time, "fieldsV1": fields}
+
+    owner, later = entry("scaler", "web", "2026-01-01"), entry("injector", "sidecar", "2026-02-01")
+    status = {**entry("kubelet", "web", "2026-03-01"), "subresource": "status"}
+    live = {"metadata": {"managedFields": [later, owner, status]}}
+    path = ("spec", "containers", "[name=web]", "image")
+    assert foreign_manager(live, [path]) == "scaler"
+    assert foreign_manager({"metadata": {"managedFields": [status]}}, [path]) == ""
+
+
+def test_annotations_of_a_pod_template_are_changes() -> None:
+    """Only the agent's own notes on the object itself are bookkeeping."""
+    bare = {"metadata": {"annotations": {}}}
+    note = {"metadata": {"annotations": {"towline.dev/x": "1"}}}
+    (change,) = field_changes({**bare, "spec": bare}, {**note, "spec": note})
+    assert change == FieldChange("/spec/metadata/annotations/towline.dev~1x", "", '"1"')
