@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.clusters.model.cluster import Cluster
+from controlplane.generators.model import service_set as sets
 from controlplane.generators.model.service_set import (
     Generator,
     GeneratorResults,
@@ -279,7 +280,8 @@ def test_a_template_without_any_repository_has_none() -> None:
     assert [service.template.repository_id for service in found.services] == [None]
 
 
-def test_exactly_the_limit_of_services_is_generated() -> None:
-    made = service_set(Generator(items=({"tier": "a"},) * 1_000), name="${cluster.handle}")
-    clusters = [cluster(f"c{n}") for n in range(20)]
-    assert len(generate_services(made, clusters, GeneratorResults()).services) == 20_000
+def test_exactly_the_limit_of_services_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "MAX_SERVICES", 6)
+    made = service_set(Generator(items=({"tier": "a"},) * 3), name="${cluster.handle}")
+    clusters = [cluster("eu"), cluster("us")]
+    assert len(generate_services(made, clusters, GeneratorResults()).services) == 6

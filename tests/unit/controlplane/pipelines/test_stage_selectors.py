@@ -2,13 +2,18 @@
 
 from datetime import timedelta
 
+import pytest
+
 from controlplane.access.model.bindings import Project
 from controlplane.authorization import DestinationRule, Fence
 from controlplane.clusters.model.selectors import Selector
+from controlplane.pipelines.model import pipeline
 from controlplane.pipelines.model.pipeline import ServiceSelector
+from controlplane.pipelines.model.rollout import Rollout, Strategy
 from controlplane.pipelines.operations.drafts import EdgeDraft, PipelineDraft, StageDraft
 from controlplane.pipelines.operations.pipelines import Pipelines
 from controlplane.services.ports import ServiceStore
+from core.errors import Invalid
 from tests.fakes.actors import ADMIN
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -21,6 +26,7 @@ from tests.fakes.operations import (
 DEV = make_cluster("dev")
 PROD = make_cluster("prod", tags={"tier": "prod"})
 PARTNER = make_cluster("partner", tags={"tier": "prod"}, project_id="other")
+EDGES, REST = [EdgeDraft("dev", "prod")], [EdgeDraft("dev", "rest")]
 OTHER = Project("other", "other", START, START)
 
 
@@ -74,3 +80,38 @@ async def test_a_sweep_covers_changed_services_and_stages_that_depend_on_cluster
     swept = pipelines.engine.pipelines_changed_since
     assert await swept(START + timedelta(seconds=1)) == [selecting]
     assert await swept(START - timedelta(seconds=1)) == sorted([selecting, plain])
+
+
+async def test_a_selector_leaves_out_services_that_another_pipeline_promotes() -> None:
+    more = make_cluster("more", tags={"tier": "prod"})
+    world = await given(make_service("web", PROD), more, make_service("web", more))
+    other = PipelineDraft(
+        "other", [StageDraft("dev", ["dev-web"]), StageDraft("prod", ["prod-web"])], EDGES
+    )
+    await Pipelines(world.context).save(ADMIN, other)
+    await save(world)
+    view = await Pipelines(world.context).get(ADMIN, None, "web")
+    assert view.spec.stages[1].services == ("more-web",)
+
+
+async def test_a_selector_matches_as_many_services_as_a_stage_can_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "MAX_SERVICES", 2)
+    clusters = [make_cluster(f"c{number}", tags={"tier": "prod"}) for number in range(3)]
+    rows = [make_service("web", cluster) for cluster in clusters]
+    world = await given(*clusters[:-1], *rows[:-1])
+    id = await save(world)
+    view = await Pipelines(world.context).get(ADMIN, id)
+    assert len(view.spec.stages[1].services) == 2
+    await world.given(clusters[-1], rows[-1])
+    with pytest.raises(Invalid, match="the selector of prod matches 3 services, but at most 2"):
+        await save(world)
+
+
+async def test_named_services_are_rolled_out_in_the_order_of_their_clusters() -> None:
+    world = await given(make_service("web", PROD), make_service("api", DEV))
+    wave = StageDraft("rest", ["prod-web", "dev-api"], rollout=Rollout(Strategy.WAVES, wave_size=1))
+    draft = PipelineDraft("web", [StageDraft("dev", ["dev-web"]), wave], REST)
+    view = await Pipelines(world.context).save(ADMIN, draft)
+    assert view.spec.stages[1].waves == (("dev-api",), ("prod-web",))
