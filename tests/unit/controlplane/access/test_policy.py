@@ -324,6 +324,34 @@ def test_the_rules_of_a_tenants_role_limit_requests_to_a_shared_cluster() -> Non
     assert policy.cluster_identity(shared, KubernetesRequest("get"), tenants[1:]) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "connects"),
+    [
+        (Limit(), True),
+        (Limit(verbs=(Verb.CONNECT,), kinds=(ResourceKind.CLUSTER,)), True),
+        (Limit(scopes=(Scope("project:shop"),)), True),
+        (Limit(scopes=(Scope("cluster:c"),)), True),
+        (Limit(verbs=(Verb.READ,)), False),
+        (Limit(kinds=(ResourceKind.SERVICE,)), False),
+        (Limit(scopes=(Scope("project:bank"),)), False),
+        (Limit(scopes=(Scope("cluster:other"),)), False),
+        (Limit(scopes=(Scope("project:platform"),)), False),
+    ],
+)
+def test_a_limited_token_of_a_tenant_connects_to_a_shared_cluster_only_within_its_limits(
+    limit: Limit, connects: bool
+) -> None:
+    """A token that was made to read, or for another project, opens no terminal there. The project
+    of the cluster is not that of the role.
+    """
+    role = Role("r", "r", rules=CONNECT, kubernetes=KubernetesRights(("readers",)))
+    grants = (Grant(role, Scope("project:shop")),)
+    shared = Resource.within(ResourceKind.CLUSTER, "platform", "c")
+    found = Policy(grants, (limit,)).cluster_identity(shared, None, (ClusterTenant("shop", "shop"),))
+    assert (found is not None) is connects
+    assert found is None or found.groups == ("towline:shop:readers",)
+
+
 def test_a_role_that_may_not_connect_gives_no_groups() -> None:
     """Neither beside a role of the same user that may, nor in a tenant."""
     reads = (Rule((Verb.READ,), (ResourceKind.CLUSTER,)),)
