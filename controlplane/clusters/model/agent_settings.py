@@ -92,14 +92,10 @@ class AgentSpec:
         """Returns the Helm values of size and image."""
         values: JsonObject = {"resources": self.size.resources}
         if self.image:
-            name, at, digest = self.image.partition("@")
+            name, _, digest = self.image.partition("@")
             host, slash, path = name.rpartition("/")
             path, _, tag = path.partition(":")
-            parts = {
-                "repository": f"{host}{slash}{path}",
-                "tag": tag,
-                "digest": digest if at else "",
-            }
+            parts = {"repository": f"{host}{slash}{path}", "tag": tag, "digest": digest}
             values["image"] = {key: value for key, value in parts.items() if value}
         return values
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import jwt
 import pytest
@@ -158,13 +159,13 @@ values = st.none() | st.booleans() | st.integers() | st.text(max_size=9) | st.li
 
 
 @given(st.dictionaries(st.sampled_from([*ADA, "azp", "nbf", "email", "name", "groups"]), values))
-def test_a_token_with_any_claims_is_for_us_or_refused(changed: dict[str, object]) -> None:
+def test_a_token_with_any_claims_is_for_us_or_refused(changed: dict[str, Any]) -> None:
     """Whatever a provider signs, no other error reaches the caller."""
     try:
         claims = validated(**changed)
     except Unauthenticated:
         return
-    given = {**ADA, **{name: value for name, value in changed.items() if value is not None}}
+    given: dict[str, Any] = {**ADA, **{n: v for n, v in changed.items() if v is not None}}
     assert given["iss"] == URL and given["sub"] == claims.subject != ""
     assert given["aud"] == CLIENT or CLIENT in given["aud"]
     assert given.get("azp", CLIENT) == CLIENT

@@ -347,7 +347,8 @@ def test_a_limited_token_of_a_tenant_connects_to_a_shared_cluster_only_within_it
     role = Role("r", "r", rules=CONNECT, kubernetes=KubernetesRights(("readers",)))
     grants = (Grant(role, Scope("project:shop")),)
     shared = Resource.within(ResourceKind.CLUSTER, "platform", "c")
-    found = Policy(grants, (limit,)).cluster_identity(shared, None, (ClusterTenant("shop", "shop"),))
+    tenants = (ClusterTenant("shop", "shop"),)
+    found = Policy(grants, (limit,)).cluster_identity(shared, None, tenants)
     assert (found is not None) is connects
     assert found is None or found.groups == ("towline:shop:readers",)
 

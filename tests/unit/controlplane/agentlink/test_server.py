@@ -1,28 +1,35 @@
 """Calls of agents to a replica: who may make them, and when a connected agent has to leave."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from google.protobuf.message import Message
 
-from controlplane.access.model.users import Token
+from controlplane.access.model.bindings import Binding, SubjectKind
+from controlplane.access.model.users import Token, User
 from controlplane.access.operations.identity import CredentialAuthenticator
 from controlplane.access.ports import TokenStore
 from controlplane.agents.link.server import CHUNK_BYTES, AgentLink
 from controlplane.agents.model.live_logs import LiveLogs
 from controlplane.agents.operations.agents import AgentOperations
+from controlplane.authorization import INSTALLATION
 from controlplane.clusters.model.commands import UPLOADED_DIGEST, Command, CommandKind
-from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokens
+from controlplane.clusters.operations.bootstrap_tokens import BootstrapTokenChange, BootstrapTokens
 from controlplane.clusters.ports import ClusterStore, CommandStore
 from controlplane.platform.context import AGENT_CHANGED, DESIRED_STATE, REVOKED
-from controlplane.platform.ports import LOST_WAKES
+from controlplane.platform.ports import LOST_WAKES, Store, Transaction
 from controlplane.services.ports import ServiceStore
-from core.errors import Invalid, NotFound, Unauthenticated
+from core.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from core.identity import ClusterId, TokenKind, new_token, token_hash
 from core.spec.bundle import MAX_BUNDLE_BYTES, make_bundle
 from core.wire.v1 import agent_pb2 as wire
 from tests.fakes.access import FakeDeployTokens
+from tests.fakes.actors import EDITOR
+from tests.fakes.audit_rows import audit_rows
 from tests.fakes.clock import START, settle
 from tests.fakes.manifests import config_map
 from tests.fakes.operations import (
@@ -37,6 +44,7 @@ BUNDLE = make_bundle([config_map(f"name-{number}", text="x" * 900) for number in
 WEB = make_service("web", EU, generation=1, digest=BUNDLE.digest, commit_sha="a" * 40)
 RENDER = Command("r", EU.id, CommandKind.RENDER, START, payload={"box": "AA=="})
 SECRETS = {id: new_token(TokenKind.AGENT) for id in ("eu", "us")}
+EDITOR_EVERYWHERE = Binding("b", "editor", SubjectKind.USER, EDITOR.id, INSTALLATION, START)
 HELLO = wire.Hello(lowest_protocol=1, highest_protocol=1, instance_id="one")
 
 
@@ -77,6 +85,42 @@ class FakeCall:
         return [each.goodbye.reason for each in found if each.WhichOneof("body") == "goodbye"]
 
 
+class FailingStore:
+    """A store of which no transaction begins while `is_away`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_away = False
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Transaction, None]:
+        if self.is_away:
+            raise Unavailable("the store is away")
+        async with self._store.read() as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Transaction, None]:
+        if self.is_away:
+            raise Unavailable("the store is away")
+        async with self._store.write() as tx:
+            yield tx
+
+
+class FailingDeployTokens(FakeDeployTokens):
+    """Finds deploy tokens in the store, and none while it is away."""
+
+    def __init__(
+        self, store: FailingStore, rows: Mapping[str, tuple[Token, ClusterId | None]]
+    ) -> None:
+        super().__init__(rows)
+        self._store = store
+
+    async def find(self, hash: str) -> tuple[Token, ClusterId | None] | None:
+        async with self._store.read():
+            return await super().find(hash)
+
+
 class Replica:
     """A replica with its open calls."""
 
@@ -89,10 +133,12 @@ class Replica:
             for id, secret in SECRETS.items()
         }
         self.world, self.known_tokens = world, rows
+        self.store = FailingStore(world.store)
+        context = replace(world.context, store=self.store)
         self.link = AgentLink(
-            AgentOperations(world.context),
-            CredentialAuthenticator(world.context, FakeDeployTokens(rows)),
-            BootstrapTokens(world.context),
+            AgentOperations(context),
+            CredentialAuthenticator(context, FailingDeployTokens(self.store, rows)),
+            BootstrapTokens(context),
             world.bus,
             LiveLogs(),
             world.clock,
@@ -258,6 +304,89 @@ async def test_a_revocation_that_nobody_heard_of_counts_after_lost_messages(
     del replica.known_tokens[token_hash(SECRETS["eu"])]
     await replica.hears(LOST_WAKES)
     assert (call.goodbyes, other.goodbyes) == ([wire.GOODBYE_REASON_REVOKED], [])
+
+
+async def test_agents_stay_connected_while_the_store_is_away(replica: Replica) -> None:
+    """Nobody knows then whether a token was revoked: the next check says it."""
+    call, other = await replica.connect(), await replica.connect("us")
+    del replica.known_tokens[token_hash(SECRETS["eu"])]
+    replica.store.is_away = True
+    await replica.hears(AGENT_CHANGED, "us")
+    await replica.world.clock.advance(31)
+    assert call.goodbyes == other.goodbyes == []
+    assert replica.link.connected() == {"eu", "us"}
+    replica.store.is_away = False
+    await replica.world.clock.advance(31)
+    await settle(300)
+    assert (call.goodbyes, other.goodbyes) == ([wire.GOODBYE_REASON_REVOKED], [])
+
+
+async def test_agents_that_were_heard_during_an_outage_count_as_seen_after_it(
+    replica: Replica,
+) -> None:
+    """Otherwise each short outage would show healthy clusters as silent."""
+
+    async def seen_at(id: str) -> datetime | None:
+        row = await replica.world.row(ClusterStore, id)
+        assert row is not None
+        return row.pinged_at
+
+    pulse = wire.AgentMessage(pulse=wire.Pulse())
+    call, other = await replica.connect(), await replica.connect("us")
+    replica.store.is_away = True
+    call.say(pulse)
+    other.say(pulse)
+    await settle(100)
+    await replica.world.clock.advance(5)
+    call.say(pulse)
+    await settle(100)
+    await replica.world.clock.advance(2)
+    replica.store.is_away = False
+    await replica.world.clock.advance(2)
+    assert await seen_at("eu") == START + timedelta(seconds=5)
+    assert await seen_at("us") == START
+
+
+async def test_the_alarm_of_two_agents_ends_after_five_calm_minutes(replica: Replica) -> None:
+    for number in range(5):
+        await replica.connect(instance=f"agent-{number}")
+    row = await replica.world.row(ClusterStore, "eu")
+    assert row is not None and row.alarm
+    await replica.world.clock.advance(340)
+    row = await replica.world.row(ClusterStore, "eu")
+    assert row is not None and row.alarm == ""
+
+
+async def test_a_cluster_joins_with_a_bootstrap_token_over_the_link(replica: Replica) -> None:
+    """Its agent connects with the deploy token that it gets. A dry run registers nothing."""
+    world, uid = replica.world, "0a1b2c3d-0000-4000-8000-000000000001"
+    await world.given(User(EDITOR.id, EDITOR.email, "Ed", START, START), EDITOR_EVERYWHERE)
+    change = BootstrapTokenChange("edge", max_uses=1)
+    _, secret = await BootstrapTokens(world.context).create(EDITOR, change)
+    answers = []
+    for dry_run in (True, False):
+        request = wire.JoinRequest(name="edge", kubernetes_uid=uid, dry_run=dry_run)
+        call = FakeCall(secret, request)
+        await replica.link.join(call)
+        answers += [wire.Joined.FromString(sent) for sent in call.sent]
+    tried, joined = answers
+    assert tried == wire.Joined()
+    row = await world.row(ClusterStore, joined.cluster_id)
+    assert row is not None and (row.handle, joined.handle) == ("edge", "edge")
+    (token,) = await world.rows(TokenStore, cluster_id=joined.cluster_id)
+    assert token.hash == token_hash(joined.deploy_token)
+    async with world.store.read() as tx:
+        audited = await audit_rows(tx, "joinCluster")
+    assert [entry.source for entry in audited] == ["192.0.2.1"]
+
+
+async def test_a_replica_that_stops_ends_calls_that_nobody_answers(replica: Replica) -> None:
+    """An agent that connects and never greets keeps no replica from stopping."""
+    silent = asyncio.ensure_future(replica.link.sync(FakeCall(SECRETS["eu"])))
+    await settle(100)
+    assert not silent.done()
+    await replica.link.stop()
+    assert silent.cancelled()
 
 
 async def test_a_replica_that_stops_sends_its_agents_away(replica: Replica) -> None:

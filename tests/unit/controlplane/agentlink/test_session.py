@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from core.wire.codec import attestation_from_message
 from core.wire.orders import order_for_command, order_for_desired
 from core.wire.v1 import agent_pb2 as wire
 from gitcache.render.signing import RenderSigner
+from tests.fakes.access import ReadOnlyStore
 from tests.fakes.clock import START, settle
 from tests.fakes.manifests import config_map
 from tests.fakes.operations import (
@@ -346,6 +348,26 @@ async def test_each_message_is_a_sign_of_life(agent: Agent) -> None:
     row = await agent.world.row(ClusterStore, "eu")
     assert row is not None and row.pinged_at is not None
     assert 0 < (row.pinged_at - START).total_seconds() <= (seen - START).total_seconds()
+
+
+async def test_what_was_offered_during_an_outage_is_in_the_ledger_once_after_it(
+    world: MemoryOperations,
+) -> None:
+    store = ReadOnlyStore(world.store)
+    agents = AgentOperations(replace(world.context, store=store))
+    observer = SessionObserver(agents, world.bus, LiveLogs(), world.clock)
+    observer.record_offer(WEB)
+    await observer.write()
+    await world.clock.advance(1)
+    observer.record_offer(WEB)
+    await observer.write()
+    assert await world.ledger() == []
+    store.is_read_only = False
+    for _ in range(2):
+        await observer.write()
+    rows = [(row.service_id, row.stage, row.at) for row in await world.ledger()]
+    offered = (WEB.id, LedgerStage.OFFERED)
+    assert rows == [(*offered, START), (*offered, START + timedelta(seconds=1))]
 
 
 async def test_an_agent_with_too_many_reports_is_slowed_down_and_shown(agent: Agent) -> None:

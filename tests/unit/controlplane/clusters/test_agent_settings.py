@@ -112,7 +112,12 @@ async def test_a_change_keeps_what_it_does_not_name(
         (change_of("eu", agent_values="x" * (64 * 1024 + 1)), "agentValues"),
         (change_of("eu", version="1.2.0"), "image"),
         (change_of("eu", image="towline:1.2.0"), "version"),
+        (change_of("eu", version="1" * 65, image="towline"), "version"),
+        (change_of("eu", version="1.2.0\n", image="towline"), "version"),
+        (change_of("eu", version="1.2.0", image="i" * 1025), "image"),
+        (change_of("eu", version="1.2.0", image="towline\x1b[2K"), "image"),
         (change_of("eu", priority=1001), "priority"),
+        (change_of("eu", priority=-1001), "priority"),
         (change_of("eu", selector=Selector(tags={"": "x"})), "tags.name"),
     ],
 )
@@ -128,6 +133,30 @@ async def test_settings_that_make_no_sense_are_refused(
     assert await world.rows(AgentSettingsStore) == [] and await world.audited() == []
 
 
+async def test_settings_at_their_limits_are_accepted(settings: AgentSettingsOperations) -> None:
+    longest: dict[str, Any] = {
+        "version": "1" * 64,
+        "image": "i" * 1024,
+        "agent_values": "x" * (64 * 1024),
+    }
+    for name, priority in (("first", 1000), ("last", -1000)):
+        made = await settings.create(ADMIN, change_of(name, priority=priority, **longest))
+        assert (made.spec.version, made.spec.image) == (longest["version"], longest["image"])
+
+
+async def test_the_audit_log_names_the_fields_that_a_change_sets(
+    world: MemoryOperations, settings: AgentSettingsOperations
+) -> None:
+    made = await settings.create(ADMIN, change_of("eu", **NEW))
+    await settings.update(ADMIN, made.id, change_of("europe", priority=2, agent_values="a: 1"))
+    await settings.update(ADMIN, made.id, change_of(size=AgentSize.LARGE))
+    assert await world.audit_details() == [
+        ("createAgentSettings", {}),
+        ("updateAgentSettings", {"changed": ["agent_values", "name", "priority"]}),
+        ("updateAgentSettings", {"changed": ["size"]}),
+    ]
+
+
 async def test_only_administrators_change_settings_and_names_are_unique(
     world: MemoryOperations, settings: AgentSettingsOperations
 ) -> None:
@@ -135,8 +164,11 @@ async def test_only_administrators_change_settings_and_names_are_unique(
         await settings.create(EDITOR, change_of("eu"))
     made = await settings.create(ADMIN, change_of("eu", priority=3, **NEW))
     assert (made.spec.priority, made.spec.upgrade) == (3, NEW)
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="settings 'eu' already exist"):
         await settings.create(ADMIN, change_of("eu"))
+    other = await settings.create(ADMIN, change_of("us"))
+    with pytest.raises(Conflict):
+        await settings.update(ADMIN, other.id, change_of("eu"))
     with pytest.raises(Forbidden):
         await settings.update(EDITOR, made.id, change_of(priority=4))
     with pytest.raises(Forbidden):
@@ -207,6 +239,38 @@ async def test_a_cluster_shows_its_settings_and_why_it_did_not_upgrade(
     assert await settings.of_new_cluster(EDITOR, "new", {}, "shop") is None
     with pytest.raises(Forbidden):
         await settings.of_new_cluster(VIEWER, "new", {}, "shop")
+
+
+@pytest.mark.parametrize(
+    ("newest", "problem"),
+    [
+        ({"state": CommandState.FAILED}, "no space left"),
+        ({"state": CommandState.REFUSED}, "no space left"),
+        ({"state": CommandState.SUCCEEDED}, ""),
+        ({"state": CommandState.WAITING}, ""),
+        ({"state": CommandState.FAILED, "payload": {**NEW, "version": "1.1.0"}}, ""),
+    ],
+)
+async def test_only_a_failure_of_the_present_version_is_a_problem(
+    world: MemoryOperations,
+    settings: AgentSettingsOperations,
+    newest: dict[str, Any],
+    problem: str,
+) -> None:
+    """That an earlier version could not be installed concerns nobody any more."""
+    eu, prod = make_cluster("eu", tags={"env": "prod"}), named("prod", selector=PROD, **NEW)
+    columns: dict[str, Any] = {"payload": NEW, "message": "no space left", **newest}
+    await world.given(eu, prod, Command("1", eu.id, CommandKind.UPGRADE, START, **columns))
+    assert (await settings.of_clusters(EDITOR, [eu]))["eu"].problem == problem
+
+
+async def test_settings_without_a_version_ask_for_no_upgrade(
+    world: MemoryOperations, settings: AgentSettingsOperations
+) -> None:
+    eu, plain = make_cluster("eu"), named("plain")
+    failed = Command("1", eu.id, CommandKind.UPGRADE, START, state=CommandState.FAILED, message="x")
+    await world.given(eu, plain, replace(failed, payload=plain.spec.upgrade))
+    assert (await settings.of_clusters(EDITOR, [eu]))["eu"].problem == ""
 
 
 async def test_a_group_that_settings_select_by_stays(

@@ -81,6 +81,7 @@ async def test_a_registered_cluster_has_a_row_a_token_and_an_audit_entry(
     cluster, secret = await clusters.create(EDITOR, change)
     assert (cluster.handle, cluster.name, cluster.project_id) == ("dev-1", "Dev 1", DEFAULT_PROJECT)
     assert await world.rows(ClusterStore) == [cluster]
+    assert (cluster.protect, cluster.tags, cluster.metadata) == (True, {"env": "dev"}, {"n": [1]})
     (token,) = await world.rows(TokenStore)
     assert (token.cluster_id, token.hash) == (cluster.id, token_hash(secret))
     assert await world.audited() == [("ed@example.org", "createCluster", "dev-1")]
@@ -108,6 +109,7 @@ async def test_a_cluster_is_registered_in_a_project_that_the_actor_may_edit(
         ({"name": " "}, "name"),
         ({"name": "ok", "handle": "Not a label"}, "handle"),
         ({"name": "ok", "tags": {"": "x"}}, "tags.name"),
+        ({"name": "ok", "tags": {"x" * 64: ""}}, "tags.name"),
         ({"name": "ok", "tags": {"x": "\0"}}, "tags.value"),
         ({"name": "ok", "tags": {f"t{n}": "" for n in range(65)}}, "tags"),
     ],
@@ -119,6 +121,31 @@ async def test_an_invalid_value_is_named(
         await clusters.create(EDITOR, ClusterChange(**change))
     assert error.value.field == field
     assert await world.rows(ClusterStore) == [] and world.published == []
+
+
+async def test_as_many_tags_as_allowed_and_as_long_are_accepted(clusters: Clusters) -> None:
+    tags = {f"t{number:062}": "x" * 255 for number in range(64)}
+    cluster, _ = await clusters.create(EDITOR, ClusterChange("dev", tags=tags))
+    assert cluster.tags == tags
+
+
+async def test_a_change_of_one_part_keeps_the_others(
+    world: MemoryOperations, clusters: Clusters
+) -> None:
+    """Metadata and tags that a change names are replaced as a whole."""
+    await world.given(replace(DEV, tags={"env": "dev"}, metadata={"owner": "ada"}, protect=True))
+    after = await clusters.update(EDITOR, "dev", ClusterChange(metadata={"cost": 7}))
+    assert (after.metadata, after.tags, after.protect) == ({"cost": 7}, {"env": "dev"}, True)
+    after = await clusters.update(EDITOR, "dev", ClusterChange(tags={}))
+    assert (after.metadata, after.tags, after.protect) == ({"cost": 7}, {}, True)
+    after = await clusters.update(EDITOR, "dev", ClusterChange(metadata={}, protect=False))
+    assert (after.metadata, after.name, after.protect) == ({}, DEV.name, False)
+    assert await world.row(ClusterStore, "dev") == after
+    assert [detail["changed"] for _, detail in await world.audit_details()] == [
+        ["metadata"],
+        ["tags"],
+        ["metadata", "protect"],
+    ]
 
 
 async def test_a_taken_handle_shows_the_other_cluster_to_those_who_may_read_it(
