@@ -36,7 +36,6 @@ from controlplane.platform.references import reference
 from controlplane.platform.retry import retry_operations
 from controlplane.repositories.model.repository import (
     check_folder,
-    check_ref,
     check_ref_of,
     normalize_folder,
 )
@@ -68,7 +67,6 @@ class ConfigurationSourceChange:
     def applied(self, settings: SourceSettings) -> SourceSettings:
         """Returns the changed settings. Invalid: a value is not allowed."""
         after = self.settings.applied(settings)
-        check_ref(after.ref)
         for name in ("repository_id", "service_account_id"):
             if not getattr(after, name):
                 raise Invalid("is required", field=name.removesuffix("_id"))
@@ -205,7 +203,7 @@ class ConfigurationSources(SourceOperations[ConfigurationSource]):
                 raise Forbidden("the service account of a source cannot approve its plan")
             status = source.status
             is_waiting = status.result is SourceResult.AWAITING_APPROVAL
-            if not is_waiting or not digest or digest != status.plan_digest:
+            if not is_waiting or digest != status.plan_digest:
                 raise Conflict(
                     f"configuration source {source.name!r} has no plan with this digest: read it "
                     "again, and approve the present plan"
