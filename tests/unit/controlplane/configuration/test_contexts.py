@@ -276,6 +276,28 @@ async def test_a_used_context_is_not_deleted(
         await contexts.delete(EDITOR, "base")
 
 
+async def test_a_context_in_many_services_names_five_of_them(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    for name in ("f", "e", "d", "c", "b"):
+        service = make_service(name, DEV)
+        await world.given(service, ContextBinding(f"b-{name}", BASE.id, service.id, True))
+    with pytest.raises(Conflict, match="6 services use context 'base': b, c, d, e, f$"):
+        await contexts.delete(EDITOR, "base")
+
+
+async def test_the_audit_log_names_the_keys_of_an_override_and_no_value(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    given = {f"k{number:02}": "canary-88c2-otter" for number in range(60)}
+    await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", given))
+    await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {}))
+    assert await world.audit_details() == [
+        ("overrideServiceContext", {"place": "dev", "keys": sorted(given)[:50]}),
+        ("overrideServiceContext", {"place": "dev", "keys": []}),
+    ]
+
+
 async def test_narrower_layers_win(world: MemoryOperations, contexts: ServiceContexts) -> None:
     await world.given(GROUP)
     layers = ((CLUSTER, "dev", {"c": 3}), (OverrideLayer.GROUP, "eu", {"b": 2, "c": 2}),

@@ -24,6 +24,7 @@ from controlplane.configuration.operations.flows import ConfigurationFlow
 from controlplane.configuration.operations.imports import (
     check_not_imported,
     delete_flow,
+    downstream,
     flow_values,
     graph_of,
     upstream,
@@ -153,6 +154,15 @@ async def test_a_large_graph_is_cut(
     monkeypatch.setattr(service_graph, "MAX_EDGES", 1)
     graph = await flow.graph(VIEWER)
     assert (len(graph.edges), len(graph.services), graph.complete) == (1, 2, False)
+
+
+async def test_a_graph_has_the_imports_of_all_pages(
+    flow: ConfigurationFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_graph, "MAX_PAGE_ROWS", 1)
+    graph = await flow.graph(VIEWER)
+    assert [edge.label for edge in graph.edges] == ["host", "url"]
+    assert graph.complete
 
 
 async def test_importers_are_listed_in_rollout_order(
@@ -344,9 +354,10 @@ async def test_a_cycle_of_concurrent_changes_is_ended_by_a_change(
 
 async def test_a_flow_connects_at_most_5000_services(world: MemoryOperations) -> None:
     async with world.store.read() as tx:
-        assert len(await upstream(tx, [str(n) for n in range(5_000)])) == 5_000
-        with pytest.raises(LimitExceeded, match="more than 5,000 services"):
-            await upstream(tx, [str(n) for n in range(5_001)])
+        for connected in (upstream, downstream):
+            assert len(await connected(tx, [str(n) for n in range(5_000)])) == 5_000
+            with pytest.raises(LimitExceeded, match="more than 5,000 services"):
+                await connected(tx, [str(n) for n in range(5_001)])
 
 
 async def test_the_flow_of_a_deleted_service_goes(world: MemoryOperations) -> None:

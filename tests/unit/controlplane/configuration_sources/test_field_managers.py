@@ -14,6 +14,7 @@ from core.errors import Forbidden, NotFound
 from core.spec.sync import DriftPolicy
 from tests.fakes.actors import ADMIN, NOBODY, VIEWER, person
 from tests.fakes.manifest_world import document
+from tests.fakes.operations import make_cluster
 from tests.fakes.source_world import SourceWorld, change_of, source_world
 
 CLUSTER = document("Cluster", "eu-1", {"tags": {"env": "prod"}})
@@ -63,7 +64,9 @@ async def test_other_managers_have_no_source(world: SourceWorld) -> None:
 async def test_a_resource_without_a_manifest_has_no_manager(world: SourceWorld) -> None:
     await world.manifests.apply(CLUSTER, manager="cli")
     await world.manifests.apply(document("Cluster", "us-1"), manager="cli")
-    assert await managers(world).of(VIEWER, "Cluster", "us-1") == []
+    await world.manifests.memory.given(make_cluster("console"))
+    for name in ("us-1", "console"):
+        assert await managers(world).of(VIEWER, "Cluster", name) == []
 
 
 async def test_only_readers_of_the_resource_learn_its_managers(world: SourceWorld) -> None:

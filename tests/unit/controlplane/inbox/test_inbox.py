@@ -7,7 +7,18 @@ import pytest
 
 from controlplane.access.model.bindings import AccessRequest, AccessRequestState
 from controlplane.access.operations.access_requests import AccessRequests
-from controlplane.authorization import ANONYMOUS, INSTALLATION, Actor, ActorKind
+from controlplane.authorization import (
+    ANONYMOUS,
+    INSTALLATION,
+    Actor,
+    ActorKind,
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Verb,
+)
 from controlplane.inbox.operations import Inbox, InboxItems
 from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
 from controlplane.pipelines.engine.events import StageRenderFailed
@@ -63,6 +74,16 @@ async def test_a_release_waits_for_those_who_may_approve_it(world: MemoryOperati
     assert await gates(world, ADMIN) == [GATE]
     for actor in (VIEWER, NOBODY):
         assert (await inbox(world, actor)).total == 0
+
+
+async def test_a_user_who_cannot_read_a_pipeline_is_not_asked(world: MemoryOperations) -> None:
+    """The plan of the release is hidden from such a user, and nobody approves blindly."""
+    await world.given(stored(waiting(Line(two_stages()))))
+    rule = Rule((Verb.APPROVE,), (ResourceKind.PIPELINE,))
+    blind = Grant(Role("blind", "blind", START, START, rules=(rule,)))
+    assert await gates(world, replace(NOBODY, policy=Policy((blind,)))) == []
+    reader = Policy((blind, *VIEWER.policy.grants))
+    assert await gates(world, replace(NOBODY, policy=reader)) == [GATE]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Operations on repositories."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -468,6 +469,19 @@ async def test_polls_are_shown_at_once_and_stored_later(
     assert await world.rows(RepositoryStore) == [CHARTS, polled]
     await repositories.store_polls()
     assert await repositories.get(VIEWER, "git") == polled
+
+
+async def test_a_newer_poll_of_another_replica_counts(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    """This replica has polled the repository too, before it went to another one."""
+    service = make_service("web", DEV, repository_id=GIT.id, ref="v1", folder="web")
+    newer = replace(GIT, polled_at=START + timedelta(days=1), commits=state().commits)
+    await world.given(DEV, newer, service)
+    await repositories.follow_all()
+    assert await repositories.get(VIEWER, "git") == newer
+    await repositories.store_polls()
+    assert await world.rows(RepositoryStore) == [newer]
 
 
 CALLS = {
