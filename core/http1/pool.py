@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core.http1.connection import UpstreamConnection
-from core.http1.proxy_connect import connect_through_proxy
+from core.http1.proxy_connect import connect_directly, connect_through_proxy
 
 _END_SECONDS = 5.0
 # uvloop closes the socket of a cancelled dial some turns of the loop later.
@@ -118,10 +118,10 @@ class ConnectionPool:
     async def _connect(self, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         loop, address = asyncio.get_running_loop(), self._address
         if address.proxy:
-            proxy_socket = await connect_through_proxy(address.proxy, address.host, address.port)
-            transport, _ = await loop.create_connection(protocol, sock=proxy_socket)
+            raw = await connect_through_proxy(address.proxy, address.host, address.port)
         else:
-            transport, _ = await loop.create_connection(protocol, address.host, address.port)
+            raw = await connect_directly(address.host, address.port)
+        transport, _ = await loop.create_connection(protocol, sock=raw)
         return transport
 
     def close(self) -> None:

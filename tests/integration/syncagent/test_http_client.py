@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from core.http1 import proxy_connect
 from core.http1.pool import ServerAddress
 from syncagent.kube.http import HttpAnswer, HttpClient, HttpRequest
 from tests.fakes.local_server import LocalServer
@@ -246,3 +248,25 @@ async def test_no_value_adds_lines_to_a_request(change: Callable[[], HttpRequest
         with pytest.raises(ValueError):
             await client.send(change())
     assert server.connections == []
+
+
+async def test_an_address_that_drops_all_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server may have several addresses: a load balancer's, or those of its nodes."""
+    monkeypatch.setattr(proxy_connect, "_ADDRESS_SECONDS", 0.05)
+    full = socket.create_server(("127.0.0.1", 0), backlog=0)
+    waiting = [socket.socket() for _ in range(4)]
+    for queued in waiting:
+        queued.setblocking(False)
+        queued.connect_ex(full.getsockname())
+
+    async def addresses(*_: object, **__: object) -> list[tuple]:
+        places = (full.getsockname(), ("127.0.0.1", local.port))
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
+
+    async with LocalServer(ScriptedServer(COUNTED).serve) as local:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+        client = HttpClient(ServerAddress("api.example", local.port))
+        assert (await client.send(GET)).body == b"hello"
+        await client.close()
+    for opened in (full, *waiting):
+        opened.close()
