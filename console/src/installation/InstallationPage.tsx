@@ -80,7 +80,7 @@ export function InstallationPage() {
               ["Version", data.installation.version],
               ["Address", location.origin],
               ["Port for agents", data.installation.agentsPort],
-              ["Signing key", <code>{data.installation.signingKeyId}</code>],
+              ["Signing key", <code key="key">{data.installation.signingKeyId}</code>],
             ]}
           />
         )}
