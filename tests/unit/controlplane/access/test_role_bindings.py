@@ -22,7 +22,9 @@ from controlplane.authorization import (
     ANONYMOUS,
     BUILT_IN,
     INSTALLATION,
+    Actor,
     Grant,
+    Limit,
     Policy,
     ResourceKind,
     Rule,
@@ -178,6 +180,36 @@ async def test_a_role_of_a_user_leaves_declared_bindings_alone(world: MemoryOper
     assert declared in rows and {row.role_id for row in rows} == {"admin", "editor"}
     await world.clock.advance(3600)
     assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.EDITOR}
+
+
+async def test_bindings_are_shown_to_who_may_read_them_and_ones_own(
+    world: MemoryOperations, bindings: RoleBindings
+) -> None:
+    """An editor of a project sees who else has access, as fields of the project; a viewer does
+    not.
+    """
+    editor = person(BuiltInRole.EDITOR, "bob", OF_SHOP)
+    viewer = person(BuiltInRole.VIEWER, "vi", OF_SHOP)
+    of_ada, of_bob = bind("viewer", ADA, OF_SHOP), bind("editor", BOB, OF_SHOP)
+    everywhere = bind("viewer", CREW)
+    await world.given(of_ada, of_bob, everywhere)
+
+    async def listed(actor: Actor, scope: Scope | None = None) -> set[str]:
+        return {view.id for view in await bindings.all(actor, scope)}
+
+    async def as_fields(actor: Actor) -> set[str]:
+        return {view.id for view in await bindings.of_resources(actor, OF_SHOP)}
+
+    assert await listed(ADMIN) == {of_ada.id, of_bob.id, everywhere.id}
+    assert await listed(ADMIN, OF_SHOP) == {of_ada.id, of_bob.id}
+    assert await listed(ADMIN_OF_SHOP) == {of_ada.id, of_bob.id}
+    assert await listed(editor) == {of_bob.id}
+    assert await listed(viewer) == set()
+    for actor in (ADMIN, ADMIN_OF_SHOP, editor):
+        assert await as_fields(actor) == {of_ada.id, of_bob.id}
+    narrow = Limit(kinds=(ResourceKind.CLUSTER,))
+    limited = replace(editor, policy=Policy(editor.policy.grants, (narrow,)))
+    assert await as_fields(viewer) == await as_fields(limited) == set()
 
 
 BRIEF = replace(ADMIN, id="tim", policy=Policy((Grant(BUILT_IN["admin"], expires_at=END),)))

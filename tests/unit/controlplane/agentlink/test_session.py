@@ -88,10 +88,18 @@ class Agent:
         await settle(50)
         return [message.WhichOneof("body") or "" for message in self.sent]
 
+    def send(self, message: Incoming) -> None:
+        self._incoming.put_nowait(message)
+
+    @property
+    def unread(self) -> int:
+        """The number of messages that the control plane has not read."""
+        return self._incoming.qsize()
+
     async def says(self, *messages: Incoming) -> None:
         """Sends messages, and lets the control plane work for a second."""
         for message in messages:
-            self._incoming.put_nowait(message)
+            self.send(message)
         await self.passes(1)
 
     async def passes(self, seconds: float) -> None:
@@ -388,6 +396,23 @@ async def test_an_agent_with_too_many_reports_is_slowed_down_and_shown(agent: Ag
         await later.connect()
         await agent.world.clock.advance(BURST)
         assert list(later.observer.limiter.recovered()) == [EU.id]
+
+
+async def test_an_agent_that_reports_faster_than_reports_are_committed_is_read_no_further(
+    agent: Agent,
+) -> None:
+    """Its reports wait in the network, not in the memory of the control plane; all are committed in
+    the end.
+    """
+    count = 1200
+    await agent.connect()
+    for number in range(5, 5 + count):
+        agent.send(report(number))
+    await settle(2 * count)
+    assert agent.unread >= 100
+    await agent.passes(60)
+    assert agent.unread == 0
+    assert agent.of("ack")[-1].number == 4 + count
 
 
 async def test_each_message_has_an_order_of_the_present_key(world: MemoryOperations) -> None:

@@ -242,6 +242,41 @@ async def test_a_token_of_a_disabled_user_registers_nothing(
     assert [row.revoked_at for row in await world.rows(TokenStore)] == [None]
 
 
+async def test_a_token_of_a_user_who_is_gone_registers_nothing(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    row, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge"))
+    async with world.store.write() as tx:
+        await tx[BootstrapTokenStore].put(replace(row, creator_id="gone"))
+    with pytest.raises(Unauthenticated, match="creator of bootstrap token 'edge' may not register"):
+        await tokens.join(secret, FIRST)
+    assert await world.rows(ClusterStore) == [] and await world.rows(TokenStore) == []
+
+
+async def test_a_token_works_until_the_second_of_its_expiry(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", 60, max_uses=2))
+    await world.clock.advance(59)
+    assert (await tokens.join(secret, FIRST)).handle == "edge"
+    await world.clock.advance(1)
+    for attempt in (tokens.join(secret, SECOND), tokens.authenticate(secret)):
+        with pytest.raises(Unauthenticated, match="'edge' expired at 2026-01-01T00:01:00Z"):
+            await attempt
+    assert len(await world.rows(ClusterStore)) == 1
+
+
+async def test_a_cluster_keeps_the_name_that_its_agent_wants(
+    world: MemoryOperations, tokens: BootstrapTokens
+) -> None:
+    """Its handle is a label made of it; without a name, it is named by its handle."""
+    _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge", max_uses=2))
+    await tokens.join(secret, replace(FIRST, name="Edge Berlin"))
+    await tokens.join(secret, replace(SECOND, name=""))
+    names = {row.handle: row.name for row in await world.rows(ClusterStore)}
+    assert names == {"edge-berlin": "Edge Berlin", "cluster-9f8e7d6c": "cluster-9f8e7d6c"}
+
+
 async def test_a_token_ends_with_the_credential_of_its_creator(
     world: MemoryOperations, tokens: BootstrapTokens
 ) -> None:
@@ -395,7 +430,10 @@ async def test_a_dry_run_registers_nothing(
     world: MemoryOperations, tokens: BootstrapTokens
 ) -> None:
     _, secret = await tokens.create(EDITOR, BootstrapTokenChange("edge"))
-    await tokens.join(secret, replace(FIRST, dry_run=True))
-    assert await world.rows(ClusterStore) == []
+    tried = await tokens.join(secret, replace(FIRST, dry_run=True))
+    assert (tried.cluster_id, tried.handle, tried.token) == ("", "", "")
+    assert await world.rows(ClusterStore) == [] and await world.rows(TokenStore) == []
+    (row,) = await world.rows(BootstrapTokenStore)
+    assert (row.uses, row.last_used_at) == (0, None)
     with pytest.raises(Invalid, match="UID"):
         await tokens.join(secret, replace(FIRST, kubernetes_uid="../x"))

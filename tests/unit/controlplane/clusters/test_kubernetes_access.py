@@ -101,6 +101,20 @@ async def test_a_refusal_names_what_is_missing(
         await access.connect("bo", "dev", KubernetesRequest("delete", resource="pods"))
 
 
+async def test_who_may_connect_and_read_nothing_learns_which_request_is_refused(
+    world: MemoryOperations, access: ProxyAccess
+) -> None:
+    """A role for the proxy alone: its holder knows the cluster, and kubectl must not say that the
+    cluster does not exist.
+    """
+    await world.given(bound("pods"))
+    assert (await access.connect("bo", "dev")).groups == ("towline:users", "team")
+    with pytest.raises(Forbidden, match="may not delete pods in .*no role allows this request"):
+        await access.connect("bo", "dev", KubernetesRequest("delete", resource="pods"))
+    with pytest.raises(Forbidden, match='may not get in cluster "dev": no role allows'):
+        await access.connect("bo", "dev", KubernetesRequest("get"))
+
+
 async def test_a_policy_is_cached_for_three_seconds(
     world: MemoryOperations, access: ProxyAccess
 ) -> None:
@@ -201,8 +215,10 @@ async def test_a_full_cache_is_emptied(
         await access.connect("bo", "dev")
 
 
-async def test_the_last_contact_of_an_agent(access: ProxyAccess) -> None:
+async def test_the_last_contact_of_an_agent(world: MemoryOperations, access: ProxyAccess) -> None:
+    await world.given(make_cluster("new"))
     assert await access.last_seen(DEV.id) == (START, DEV.alarm)
+    assert await access.last_seen(ClusterId("new")) is None
     assert await access.last_seen(ClusterId("none")) is None
 
 
