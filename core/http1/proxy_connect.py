@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from core.errors import Invalid, Unavailable
 
 _MAX_RESPONSE_HEAD = 16 << 10
-_ADDRESS_SECONDS = 4.0
+ADDRESS_SECONDS = 4.0
 
 
 async def connect_through_proxy(proxy: str, host: str, port: int) -> socket.socket:
@@ -47,7 +47,7 @@ async def connect_directly(host: str, port: int) -> socket.socket:
     addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
         # An unreachable address must not use up the time of the next ones.
-        timeout_seconds = _ADDRESS_SECONDS if number < len(addresses) else None
+        timeout_seconds = ADDRESS_SECONDS if number < len(addresses) else None
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await _connect_socket(socket.socket(family, kind, protocol), address)

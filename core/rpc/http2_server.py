@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 _BACKLOG = 1024
 _SHUTTING_DOWN = "the control plane is shutting down"
 # Some clients never answer the TLS close notification, for example grpcio.
-_TLS_SHUTDOWN_SECONDS = 5.0
+TLS_SHUTDOWN_SECONDS = 5.0
 # Unauthenticated calls on one connection before the client must reconnect.
 _MAX_UNAUTHENTICATED_CALLS = 100
 
@@ -123,7 +123,7 @@ class Http2Server:
             backlog=_BACKLOG,
             ssl=tls,
             ssl_handshake_timeout=self._limits.idle_seconds if tls else None,
-            ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if tls else None,
+            ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS if tls else None,
         )
         return self._server.sockets[0].getsockname()[1]
 
@@ -133,7 +133,7 @@ class Http2Server:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         tls_server = (
-            TlsServer(tls, self._limits.idle_seconds, _TLS_SHUTDOWN_SECONDS) if tls else None
+            TlsServer(tls, self._limits.idle_seconds, TLS_SHUTDOWN_SECONDS) if tls else None
         )
         self._proxy_protocol_server = ProxyProtocolServer(
             listening, self._make_protocol, senders, tls_server, self._bridged

@@ -80,7 +80,7 @@ async def test_a_connection_that_has_ended_is_replaced(
 async def test_one_that_was_idle_for_long_is_asked_before(
     engine: AsyncEngine, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_IDLE_S", 0.0)
+    monkeypatch.setattr(engines, "IDLE_S", 0.0)
     store = SqlStore(engine, REPOSITORIES)
     await count(store)
     said.clear()

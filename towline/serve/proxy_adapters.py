@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 _WRITE_INTERVAL_S = 0.5
 # Fewer cost more each: a block of rows has a fixed price, and a commit has one, too.
 _MANY_ROWS = 8_192
-_MAX_WAITING_ROWS = 20_000
+MAX_WAITING_ROWS = 20_000
 _REFUSALS_LISTED = 60
 _DETAIL_FIELDS = (
     "user_agent", "acting_as", "acting_groups", "recorded", "rule", "upgrade", "bytes_in",
@@ -150,7 +150,7 @@ class ProxyAuditLog:
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
-        if self._queued_rows >= _MAX_WAITING_ROWS:
+        if self._queued_rows >= MAX_WAITING_ROWS:
             raise LimitExceeded("the audit log cannot keep up; try again", retry_after=1.0)
         await self._start_batcher.submit(_audit_entry(record, self._clock.now()))
 
@@ -175,7 +175,7 @@ class ProxyAuditLog:
 
     def _queue(self, entries: list[AuditEntry]) -> None:
         for entry in entries:
-            free_rows, lost = _MAX_WAITING_ROWS - self._queued_rows, entry
+            free_rows, lost = MAX_WAITING_ROWS - self._queued_rows, entry
             if free_rows:
                 queued, lost = entry.split(free_rows)
                 self._queued.append(queued)

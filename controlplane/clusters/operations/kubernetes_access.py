@@ -21,7 +21,7 @@ from core.errors import Forbidden, NotFound
 from core.identity import ClusterId
 
 _CACHE_SECONDS = 3.0
-_CACHE_SIZE = 10_000
+CACHE_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class ProxyAccess:
     def _cache_access(
         self, key: tuple[str, str | None, str], now: float, access: _CachedAccess
     ) -> None:
-        if len(self._cache) >= _CACHE_SIZE:
+        if len(self._cache) >= CACHE_SIZE:
             self._cache.clear()
         expires_at, seconds = access.actor.policy.until, _CACHE_SECONDS
         if expires_at is not None:

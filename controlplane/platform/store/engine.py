@@ -25,7 +25,7 @@ from core.runtime.clock import SystemClock
 READ_ONLY = {"sqlite": {"read_only": True}, "postgresql": {"isolation_level": "AUTOCOMMIT"}}
 """Options of a read-only connection, by dialect."""
 
-_IDLE_S = 20.0
+IDLE_S = 20.0
 
 
 def sqlite_url(folder: Path) -> str:
@@ -107,7 +107,7 @@ def _check_idle(engine: AsyncEngine) -> None:
         if connection.driver_connection.is_closed():
             raise DisconnectionError
         since = record.info.get("idle_since")
-        if since is None or clock.monotonic() - since < _IDLE_S:
+        if since is None or clock.monotonic() - since < IDLE_S:
             return
         try:
             dialect.do_ping(connection)

@@ -231,7 +231,7 @@ async def test_an_address_that_leads_nowhere_is_passed_over(
     dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name may have several, of two kinds; those behind it are tried, too."""
-    monkeypatch.setattr(proxy_connect, "_ADDRESS_SECONDS", 0.05)
+    monkeypatch.setattr(proxy_connect, "ADDRESS_SECONDS", 0.05)
     full = socket.create_server(("127.0.0.1", 0), backlog=0)
     waiting = [socket.socket() for _ in range(4)]
     for one in waiting:
@@ -488,7 +488,7 @@ async def test_a_client_that_ignores_close_notify_delays_no_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool
 ) -> None:
     """Nobody calls any more, but its socket stays open."""
-    monkeypatch.setattr(http2_server, "_TLS_SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(http2_server, "TLS_SHUTDOWN_SECONDS", 0.1)
     authority = TestAuthority(tmp_path)
     serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock(), native_tls=native)
     port = await serving.start(("127.0.0.1", 0), authority)

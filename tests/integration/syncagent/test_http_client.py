@@ -252,7 +252,7 @@ async def test_no_value_adds_lines_to_a_request(change: Callable[[], HttpRequest
 
 async def test_an_address_that_drops_all_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server may have several addresses: a load balancer's, or those of its nodes."""
-    monkeypatch.setattr(proxy_connect, "_ADDRESS_SECONDS", 0.05)
+    monkeypatch.setattr(proxy_connect, "ADDRESS_SECONDS", 0.05)
     full = socket.create_server(("127.0.0.1", 0), backlog=0)
     waiting = [socket.socket() for _ in range(4)]
     for queued in waiting:

@@ -599,7 +599,7 @@ def test_open_finds_pages_and_resources(
         "cluster": _named("/clusters", "eu-1"),
         "pipeline": _named("/pipelines", "eu-1", "shop"),
     }
-    monkeypatch.setattr(about, "_PATHS", paths)
+    monkeypatch.setattr(about, "PATHS", paths)
     monkeypatch.setenv("TOWLINE_URL", "https://towline.example.org")
     monkeypatch.setenv("TOWLINE_TOKEN", "x")
     ran = CliRunner().invoke(app, ["open", *words])

@@ -53,7 +53,7 @@ def api_with(monkeypatch: pytest.MonkeyPatch, result: str | None) -> FakeApi:
         }
     )
     monkeypatch.setattr(changes, "connect", lambda context: made)
-    monkeypatch.setattr(selective_sync, "_ANSWER_WITHIN_S", 0.0)
+    monkeypatch.setattr(selective_sync, "ANSWER_WITHIN_S", 0.0)
     return made
 
 

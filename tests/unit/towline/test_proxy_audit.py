@@ -187,7 +187,7 @@ async def test_requests_that_differ_in_their_ends_alone_have_their_own_rows() ->
 
 async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it rows are dropped and counted, writes are refused, memory stays as it is."""
-    monkeypatch.setattr(proxy_adapters, "_MAX_WAITING_ROWS", 10)
+    monkeypatch.setattr(proxy_adapters, "MAX_WAITING_ROWS", 10)
     stand = Stand()
     stand.trail.away = True
     stand.audit.start()
@@ -239,7 +239,7 @@ async def test_a_store_that_does_not_answer_is_asked_twice_a_second() -> None:
 async def test_repeated_requests_fill_the_queue_with_their_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxy_adapters, "_MAX_WAITING_ROWS", 10)
+    monkeypatch.setattr(proxy_adapters, "MAX_WAITING_ROWS", 10)
     stand = Stand()
     stand.trail.away = True
     stand.audit.start()

@@ -41,7 +41,7 @@ _LISTS = {
     "installation": "/installation",
 }
 """Paths of the console's pages."""
-_PATHS: Mapping[str, Callable[[GraphQLApi, str], str]] = {
+PATHS: Mapping[str, Callable[[GraphQLApi, str], str]] = {
     "service": lambda api, name: f"/services/{find_service(api, name)['id']}",
     "cluster": lambda api, name: f"/clusters/{find_cluster(api, name)['handle']}",
     "pipeline": lambda api, name: f"/pipelines/{find_pipeline(api, name)['id']}",
@@ -138,11 +138,11 @@ def open_page(
 def _path_of_resource(api: GraphQLApi, page: str, name: str | None) -> str:
     """Path of a resource's page: by its list and name, or by its name alone."""
     if name is not None:
-        if page not in _PATHS:
+        if page not in PATHS:
             raise Invalid(f"the page {page} has no names")
-        return _PATHS[page](api, name)
+        return PATHS[page](api, name)
     if "/" in page:
-        return _PATHS["service"](api, page)
-    lookups = [partial(lookup, api, page) for lookup in _PATHS.values()]
+        return PATHS["service"](api, page)
+    lookups = [partial(lookup, api, page) for lookup in PATHS.values()]
     pages = ", ".join(_LISTS)
     return first_found(f"a page or a resource with the name {page!r}; pages: {pages}", *lookups)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STAGE = "objects-synced"
 """Stage of the result in the ledger."""
-_ANSWER_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 60.0
 _RESULT: tuple[Column[LedgerEvent], ...] = (
     field("AT"),
     Column("RESULT", lambda row: str(row["detail"]["result"])),
@@ -54,7 +54,7 @@ def sync_resources(
         )
 
     try:
-        result = poll(newest, lambda entry: entry is not None, _ANSWER_WITHIN_S)
+        result = poll(newest, lambda entry: entry is not None, ANSWER_WITHIN_S)
     except WaitTimeout:
         say(f"the agent has not answered yet; see: towline services history {label(service)}")
         raise typer.Exit(1) from None

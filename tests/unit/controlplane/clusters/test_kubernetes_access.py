@@ -204,7 +204,7 @@ async def test_a_permission_that_is_revoked_during_the_read_is_not_cached(
 async def test_a_full_cache_is_emptied(
     world: MemoryOperations, access: ProxyAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_access, "_CACHE_SIZE", 1)
+    monkeypatch.setattr(kubernetes_access, "CACHE_SIZE", 1)
     await world.given(bound("pods"), make_cluster("prod"))
     await access.connect("bo", "dev")
     await access.connect("bo", "prod")
