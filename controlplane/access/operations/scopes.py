@@ -5,7 +5,7 @@ from datetime import datetime
 
 from controlplane.access.model.bindings import Binding, Project, SubjectKind
 from controlplane.access.model.users import Group, User, UserKind
-from controlplane.access.operations.tagged_clusters import effective_scopes
+from controlplane.access.operations.tagged_clusters import selected_scopes
 from controlplane.access.ports import (
     GroupStore,
     MembershipStore,
@@ -184,7 +184,7 @@ async def grants_from_bindings(
     """
     live = [binding for binding in bindings if binding.is_live(now)]
     roles = await roles_of(tx, live)
-    scopes = {} if in_whole_scopes else await effective_scopes(tx, live)
+    scopes = {} if in_whole_scopes else await selected_scopes(tx, live)
     return tuple(
         Grant(
             roles[binding.role_id],

@@ -28,17 +28,16 @@ def check_cluster_tags(text: str, scope: Scope) -> str:
     return text
 
 
-async def effective_scopes(
+async def selected_scopes(
     tx: Transaction, bindings: Collection[Binding]
 ) -> Mapping[str, Sequence[Scope]]:
-    """Returns where each binding holds, by its ID: in its scope, or in selected clusters of it."""
+    """Returns the clusters of bindings that select some, by ID; others hold in their scope."""
     scopes: dict[str, Sequence[Scope]] = {}
     clusters: dict[tuple[Scope, str], Sequence[Scope]] = {}
     for binding in bindings:
-        selector = binding.scope, binding.cluster_tags
         if not binding.cluster_tags:
-            scopes[binding.id] = (binding.scope,)
             continue
+        selector = binding.scope, binding.cluster_tags
         if selector not in clusters:
             clusters[selector] = await _selected_clusters(tx, binding)
         scopes[binding.id] = clusters[selector]

@@ -17,22 +17,22 @@ from controlplane.access.operations.roles import RoleChange, Roles
 from controlplane.access.operations.service_accounts import ServiceAccounts
 from controlplane.access.operations.trust_rules import TrustRuleChange, TrustRules
 from controlplane.access.operations.users import Users
-from controlplane.access.ports import RoleBindingStore
+from controlplane.access.ports import MembershipStore, RoleBindingStore
 from controlplane.authorization import (
     ANONYMOUS,
     BUILT_IN,
     INSTALLATION,
-    Actor,
     Grant,
-    Limit,
     Policy,
     ResourceKind,
+    Role,
     Rule,
     Scope,
     Verb,
 )
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.platform.context import ACCESS
+from controlplane.platform.labels import LabelOperator, LabelRequirement
 from controlplane.platform.parts import Given, column_values
 from core.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from tests.fakes.access import USER_MANAGER, bind, join, make_group, make_user
@@ -182,36 +182,6 @@ async def test_a_role_of_a_user_leaves_declared_bindings_alone(world: MemoryOper
     assert await users.roles_everywhere(ADMIN, [ADA]) == {"ada": BuiltInRole.EDITOR}
 
 
-async def test_bindings_are_shown_to_who_may_read_them_and_ones_own(
-    world: MemoryOperations, bindings: RoleBindings
-) -> None:
-    """An editor of a project sees who else has access, as fields of the project; a viewer does
-    not.
-    """
-    editor = person(BuiltInRole.EDITOR, "bob", OF_SHOP)
-    viewer = person(BuiltInRole.VIEWER, "vi", OF_SHOP)
-    of_ada, of_bob = bind("viewer", ADA, OF_SHOP), bind("editor", BOB, OF_SHOP)
-    everywhere = bind("viewer", CREW)
-    await world.given(of_ada, of_bob, everywhere)
-
-    async def listed(actor: Actor, scope: Scope | None = None) -> set[str]:
-        return {view.id for view in await bindings.all(actor, scope)}
-
-    async def as_fields(actor: Actor) -> set[str]:
-        return {view.id for view in await bindings.of_resources(actor, OF_SHOP)}
-
-    assert await listed(ADMIN) == {of_ada.id, of_bob.id, everywhere.id}
-    assert await listed(ADMIN, OF_SHOP) == {of_ada.id, of_bob.id}
-    assert await listed(ADMIN_OF_SHOP) == {of_ada.id, of_bob.id}
-    assert await listed(editor) == {of_bob.id}
-    assert await listed(viewer) == set()
-    for actor in (ADMIN, ADMIN_OF_SHOP, editor):
-        assert await as_fields(actor) == {of_ada.id, of_bob.id}
-    narrow = Limit(kinds=(ResourceKind.CLUSTER,))
-    limited = replace(editor, policy=Policy(editor.policy.grants, (narrow,)))
-    assert await as_fields(viewer) == await as_fields(limited) == set()
-
-
 BRIEF = replace(ADMIN, id="tim", policy=Policy((Grant(BUILT_IN["admin"], expires_at=END),)))
 """An administrator for an hour."""
 
@@ -244,6 +214,40 @@ async def test_nobody_grants_a_role_for_longer_than_they_have_it(
     ):
         with pytest.raises(Forbidden, match="you can only grant permissions that you have, and no"):
             await attempt
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_allowed"), [(-1, True), (0, True), (1, False), (None, False)]
+)
+async def test_who_has_a_role_for_a_while_adds_members_to_groups_that_lose_theirs_before(
+    world: MemoryOperations, seconds: int | None, is_allowed: bool
+) -> None:
+    end = None if seconds is None else END + timedelta(seconds=seconds)
+    groups = Groups(world.context)
+    await world.given(bind("viewer", CREW, OF_SHOP, until=end))
+    if is_allowed:
+        await groups.add_member(BRIEF, CREW.id, BOB.id)
+    else:
+        with pytest.raises(Forbidden, match='that role viewer grants in project "shop"'):
+            await groups.add_member(BRIEF, CREW.id, BOB.id)
+    assert len(await world.rows(MembershipStore)) == is_allowed
+
+
+async def test_bindings_and_roles_are_found_by_labels(
+    world: MemoryOperations, bindings: RoleBindings
+) -> None:
+    """Built-in roles have none."""
+    own = Role("own", "own", START, START)
+    given = bind("viewer", ADA)
+    await world.given(own, given)
+    roles = Roles(world.context)
+    with_team = [LabelRequirement("team", LabelOperator.Exists)]
+    without = [LabelRequirement("team", LabelOperator.DoesNotExist)]
+    assert await bindings.all(ADMIN, labels=with_team) == []
+    assert [view.id for view in await bindings.all(ADMIN, labels=without)] == [given.id]
+    assert await roles.all(ADMIN, with_team) == []
+    assert await roles.all(ADMIN, [*without, *with_team]) == []
+    assert await roles.all(ADMIN, without) == [*BUILT_IN.values(), own]
 
 
 async def test_who_has_a_role_for_a_while_takes_it_from_others(
