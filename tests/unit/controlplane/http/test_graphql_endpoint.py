@@ -20,6 +20,7 @@ from controlplane.access.ports import TokenStore
 from controlplane.api.schema import schema
 from controlplane.audit.operations.audit_log import AuditLogOperations
 from controlplane.http.graphql import MAX_REQUEST_BYTES, GraphQLEndpoint
+from controlplane.platform.git_ports import ManifestSource
 from controlplane.platform.graphql.context import ApiBackend
 from controlplane.platform.rate_limits import RequestLimiter
 from core import __version__
@@ -65,7 +66,8 @@ def api_of(public_url: str = "", policy: RatePolicy | None = None) -> Api:
     world = operations_over_memory()
     identity = CredentialAuthenticator(world.context, FakeDeployTokens({}))
     audit_log = AuditLogOperations(world.context)
-    backend = ApiBackend({AuditLogOperations: audit_log}, identity, 0)
+    parts = {AuditLogOperations: audit_log, ManifestSource: world.manifests}
+    backend = ApiBackend(parts, identity, 0)
     limiter = RequestLimiter(policy)
     endpoint = GraphQLEndpoint(schema, backend, world.clock, limiter, Cookies(public_url))
     routes = [Route("/gql", endpoint), WebSocketRoute("/gql", endpoint)]

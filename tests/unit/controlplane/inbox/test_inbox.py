@@ -21,9 +21,12 @@ from controlplane.authorization import (
 )
 from controlplane.inbox.operations import Inbox, InboxItems
 from controlplane.pipelines.engine.codec import pipeline_to_json, state_to_json
-from controlplane.pipelines.engine.events import StageRenderFailed
-from controlplane.pipelines.gates.kinds import ApprovalRule
-from controlplane.pipelines.model.pipeline import StageId
+from controlplane.pipelines.engine.effects import RunCheck
+from controlplane.pipelines.engine.events import CheckAnswered, StageRenderFailed
+from controlplane.pipelines.gates.kinds import ApprovalRule, HttpRule, WorkflowRule
+from controlplane.pipelines.model.gate_checks import CheckAnswer
+from controlplane.pipelines.model.gate_rules import Step
+from controlplane.pipelines.model.pipeline import Gate, GateId, StageId
 from controlplane.pipelines.model.records import PipelineRecord
 from controlplane.pipelines.model.state import Health
 from controlplane.services.model.service import Service
@@ -135,6 +138,23 @@ async def test_the_first_stage_follows_git_and_cannot_be_retried(world: MemoryOp
     line.observe("c1", Health.FAILED)
     await world.given(stored(line))
     assert (await inbox(world, ADMIN)).failed_stages.items == ()
+
+
+async def test_a_refused_workflow_of_the_first_stage_waits_for_a_retry(
+    world: MemoryOperations,
+) -> None:
+    """A retry runs its steps again, without a new commit."""
+    line = Line(two_stages())
+    dev, prod = line.pipeline.stages
+    steps = (Step("look", HttpRule("https://check.example.org/")),)
+    checked = replace(dev, workflow=Gate(GateId("own"), "own", WorkflowRule(steps)))
+    line.pipeline = replace(line.pipeline, stages=(checked, prod))
+    line.observe("c1")
+    (asked,) = (effect for effect in line.effects if isinstance(effect, RunCheck))
+    line.send(CheckAnswered(asked.gate, "look", asked.attempt_key, CheckAnswer.FAILED, "slow"))
+    await world.given(stored(line))
+    failed = (await inbox(world, ADMIN)).failed_stages.items
+    assert [(one.stage, one.at) for one in failed] == [("dev", line.now)]
 
 
 async def test_services_wait_for_those_who_may_write_them(world: MemoryOperations) -> None:
