@@ -111,6 +111,7 @@ def test_another_project_gets_only_what_is_shared() -> None:
         found = resolve_imports(graph(source, user))
         assert ("api" in found.problems) is not is_shared
         assert ("host" in found.imports["api"]) is is_shared
+    assert found.problems == {"api": "import host: dev/db.host is not shared with other projects"}
 
 
 def test_only_those_whose_values_changed_are_named() -> None:
@@ -124,6 +125,31 @@ def test_only_those_whose_values_changed_are_named() -> None:
     assert changed_services(resolve_imports(quiet), resolve_imports(more)) == {"api"}
 
 
+def test_a_reference_of_another_type_than_its_export_is_a_problem() -> None:
+    """It is shown at the exporting service, although none of its imports changed."""
+    before = graph(node("db", (Export("port", "${service.name}"),)))
+    after = graph(node("db", (Export("port", "${service.name}", NUMBER),)))
+    problems = {"db": "dev/db.port did not resolve to number"}
+    assert resolve_imports(after).problems == problems
+    assert changed_services(resolve_imports(before), resolve_imports(after)) == {"db"}
+    user = node("api", (), Import("port", "db", "port", 5432))
+    found = resolve_imports({**after, "api": user})
+    assert (found.imports["api"]["port"].value, found.problems) == (5432, problems)
+
+
+def test_references_in_lists_and_objects_are_filled_in_and_others_stay() -> None:
+    value = {"hosts": ["${imports.host}", "${cluster.region}"], "on": True, "port": 1}
+    flow = graph(
+        node("db", (HOST,)),
+        node("api", (Export("all", value, ValueType.OBJECT),), Import("host", "db", "host")),
+        node("web", (), Import("all", "api", "all")),
+    )
+    assert resolve_imports(flow).imports["web"]["all"] == ImportedValue(
+        {"hosts": ["db.dev.svc", "${cluster.region}"], "on": True, "port": 1},
+        ("dev/api.all", "dev/db.host"),
+    )
+
+
 def test_a_cycle_is_named_from_end_to_end() -> None:
     flow = graph(
         node("a", (), Import("x", "b", "x")),
@@ -132,8 +158,9 @@ def test_a_cycle_is_named_from_end_to_end() -> None:
     )
     assert import_cycle(flow, "a") == ["dev/a", "dev/b", "dev/c", "dev/a"]
     assert import_cycle(shop(), "web") == []
-    with pytest.raises(Invalid, match="cycle"):
-        rollout_order(flow)
+    for order in (lambda: rollout_order(flow), lambda: affected_services(flow, "a")):
+        with pytest.raises(Invalid, match="cycle"):
+            order()
 
 
 def test_affected_services_come_in_rollout_order() -> None:

@@ -149,7 +149,11 @@ async def test_a_context_is_created_in_a_project(
         ("n", ContextChange(secrets={"": "x"}), "secrets.name"),
         ("n", ContextChange(secrets={"a": "x" * 524_289}), "secrets"),
         ("base", ContextChange(types={"a": "number"}), "configuration"),
-        ("base", ContextChange(overrides=[Override(CLUSTER, "dev", {})] * 1001), "overrides"),
+        (
+            "base",
+            ContextChange(overrides=[Override(CLUSTER, f"c{n}", {}) for n in range(1001)]),
+            "overrides",
+        ),
         ("base", ContextChange(overrides=[Override(CLUSTER, "dev", {"a": 1})] * 2), "overrides"),
     ],
 )
@@ -289,7 +293,7 @@ async def test_a_context_in_many_services_names_five_of_them(
 async def test_the_audit_log_names_the_keys_of_an_override_and_no_value(
     world: MemoryOperations, contexts: ServiceContexts
 ) -> None:
-    given = {f"k{number:02}": "canary-88c2-otter" for number in range(60)}
+    given = {f"k{number:02}": "canary-88c2-otter" for number in reversed(range(60))}
     await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", given))
     await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {}))
     assert await world.audit_details() == [
@@ -336,8 +340,39 @@ async def test_an_override_is_replaced_and_removed(
         await tx[ClusterGroupStore].remove("eu")
     assert await contexts.override(EDITOR, "base", Override(group, "eu", {})) is None
     assert await world.rows(ContextOverrideStore) == []
-    with pytest.raises(NotFound, match="group 'eu' of the override does not exist"):
-        await contexts.override(EDITOR, "base", Override(group, "eu", {"a": "2"}))
+    for given in ({"a": "2"}, {}):
+        with pytest.raises(NotFound, match="group 'eu' of the override does not exist"):
+            await contexts.override(EDITOR, "base", Override(group, "eu", given))
+
+
+async def test_an_override_of_a_deleted_place_can_only_be_removed(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    await world.given(ContextOverride("o", "base", CLUSTER, "gone", START, START, "", {"a": 1}))
+    with pytest.raises(NotFound, match="cluster 'gone' of the override does not exist"):
+        await contexts.override(EDITOR, "base", Override(CLUSTER, "gone", {"a": 2}))
+    await contexts.save(EDITOR, "base", ContextChange(overrides=[]))
+    assert await world.rows(ContextOverrideStore) == []
+
+
+async def test_an_override_holds_for_its_own_context_only(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    other = await contexts.save(EDITOR, "other", ContextChange({"a": "other"}))
+    await bound(world, EDITOR, "base", other.id)
+    await contexts.override(EDITOR, "base", Override(CLUSTER, "dev", {"a": "dev"}))
+    assert await values_of(world) == {"base": {"a": "dev"}, "other": {"a": "other"}}
+
+
+async def test_plain_values_of_a_frozen_cluster_change_with_its_next_render(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    """Its services get them after the freeze; agents learn nothing before."""
+    await world.given(ClusterGroup("f", "f", START, START, cluster_ids=("dev",), frozen=True))
+    await contexts.save(EDITOR, "base", ContextChange({"a": "2"}))
+    service = await stored(world)
+    assert (service.desired.generation, service.desired.input_digest) == (1, None)
+    assert await world.ledger() == []
 
 
 async def test_an_override_needs_the_permission_for_its_place(
@@ -466,6 +501,7 @@ async def test_a_context_gets_no_first_secrets_while_others_could_reveal_them(
         await contexts.save(ADMIN, "base", secrets)
     async with world.store.read() as tx:
         assert await tx[ContextStore].by_name("base") == BASE
+    assert (await contexts.save(ADMIN, "base", ContextChange({"a": "2"}))).sealed is None
     assert await bound(world, EDITOR)
     assert await bound(world, EDITOR, BASE.id)
     assert (await contexts.save(ADMIN, "base", secrets)).sealed is not None
