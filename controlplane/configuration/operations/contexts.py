@@ -281,7 +281,7 @@ class ServiceContexts(NamedOperations[ServiceContext]):
         """True if the secrets are unchanged, so that no agent has to be notified."""
         try:
             stored = open_context_secrets(self._context.sealer, before)
-            return before.secrets_version > 0 and stored == dict(secrets)
+            return stored == dict(secrets)
         except TowlineError:
             # A secret that cannot be decrypted is repaired by setting it again.
             return False

@@ -12,6 +12,7 @@ from controlplane.authorization.roles import BuiltInRole
 from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.clusters.ports import ClusterGroupStore
 from controlplane.configuration.model.contexts import ServiceContext
+from controlplane.configuration.model.flow import Import, ServiceImport
 from controlplane.configuration.model.overrides import ContextOverride, LayeredValue, OverrideLayer
 from controlplane.configuration.operations.contexts import (
     ContextChange,
@@ -272,6 +273,10 @@ async def test_a_used_context_is_not_deleted(
     with pytest.raises(Conflict, match="1 services use context 'base': web"):
         await contexts.delete(EDITOR, "base")
     async with world.store.write() as tx:
+        await tx[ServiceStore].change(WEB.id, deleted_at=START)
+    with pytest.raises(Conflict, match="1 services use context 'base': web"):
+        await contexts.delete(EDITOR, "base")
+    async with world.store.write() as tx:
         await tx[ContextBindingStore].remove("b")
     assert await contexts.delete(EDITOR, "base") == BASE
     assert await world.rows(ContextStore) == await world.rows(ContextOverrideStore) == []
@@ -318,10 +323,18 @@ async def test_narrower_layers_win(world: MemoryOperations, contexts: ServiceCon
         }
     }
     assert await values_of(world) == {"base": {"a": "1", "b": 2, "c": 3, "d": 1}}
+    us = ClusterGroup("us", "us", START, START, tags={"env": "prod"})
+    await world.given(us)
+    await contexts.override(ADMIN, "base", Override(OverrideLayer.GROUP, "us", {"a": "us"}))
+    assert await values_of(world) == {"base": {"a": "1", "b": 2, "c": 3, "d": 1}}
+    async with world.store.write() as tx:
+        await tx[ContextOverrideStore].remove_each(
+            [row.id for row in await tx[ContextOverrideStore].all() if row.place_id == "us"]
+        )
     listed = await contexts.overrides(VIEWER, "base")
     assert [override.layer for override in listed] == list(OverrideLayer)
     assert (await stored(world)).desired.input_digest is None
-    assert world.published == [(RENDER_SERVICES, "fleet/")] * 3
+    assert world.published == [(RENDER_SERVICES, "fleet/")] * 4
     assert {entry[1] for entry in await world.audited()} == {"overrideServiceContext"}
 
 
@@ -343,6 +356,22 @@ async def test_an_override_is_replaced_and_removed(
     for given in ({"a": "2"}, {}):
         with pytest.raises(NotFound, match="group 'eu' of the override does not exist"):
             await contexts.override(EDITOR, "base", Override(group, "eu", given))
+
+
+async def test_a_removed_override_needs_the_permission_for_its_place_too(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    """An editor of the context changes nothing in the clusters of others."""
+    own = await contexts.save(EDITOR_OF_SHOP, "own", ContextChange(project_id="shop"))
+    made = await contexts.override(ADMIN, own.id, Override(CLUSTER, "dev", {"a": "2"}))
+    with pytest.raises(NotFound):
+        await contexts.override(EDITOR_OF_SHOP, own.id, Override(CLUSTER, "dev", {}))
+    with pytest.raises(NotFound):
+        await contexts.save(EDITOR_OF_SHOP, "own", ContextChange(overrides=[]))
+    assert await world.rows(ContextOverrideStore) == [made]
+    for _ in range(2):
+        assert await contexts.override(ADMIN, own.id, Override(CLUSTER, "dev", {})) is None
+    assert await world.rows(ContextOverrideStore) == []
 
 
 async def test_an_override_of_a_deleted_place_can_only_be_removed(
@@ -414,7 +443,9 @@ async def test_all_overrides_are_replaced_at_once(
     gone = Override(CLUSTER, "prod", {"a": "4"})
     await contexts.save(EDITOR, "base", ContextChange(overrides=[kept, gone]))
     before = len(await world.audited())
+    world.published.clear()
     await contexts.save(EDITOR, "base", ContextChange(overrides=[kept, new]))
+    assert world.published == [(RENDER_SERVICES, "fleet/")]
     rows = await contexts.overrides(VIEWER, "base")
     assert [(row.layer, row.place_id) for row in rows] == [
         (OverrideLayer.GROUP, "eu"),
@@ -478,6 +509,27 @@ async def test_a_context_with_secrets_needs_the_permission_to_use_them(
     assert [row.id for row in await world.rows(ContextBindingStore)] == ["b"]
     assert await bound(world, EDITOR, "base", made.id)
     assert (await values_of(world))["sealed"] == {"k": "v"}
+
+
+async def test_a_service_has_secrets_while_it_is_bound_to_a_context_with_references(
+    world: MemoryOperations, contexts: ServiceContexts
+) -> None:
+    """Its agent asks for secrets only then."""
+    change = ContextChange(secrets={"k": "v"}, by_reference=True)
+    made = await contexts.save(EDITOR, "sealed", change)
+    for ids, has_secrets in (("base", made.id), True), (("base",), False):
+        assert await bound(world, EDITOR, *ids)
+        assert (await stored(world)).desired.uses_secrets is has_secrets
+
+
+async def test_a_service_with_a_missing_import_is_not_rendered(world: MemoryOperations) -> None:
+    await world.given(ServiceImport("i", WEB.id, Import("host", "gone", "host")))
+    async with world.store.read() as tx:
+        found = await template_values(world.context.sealer, tx, [WEB])
+    message = "import host: its service was deleted"
+    assert found[WEB.id] == {
+        "contexts": {"base": {"a": "1"}}, "imports": {}, "problem": {"message": message},
+    }  # fmt: skip
 
 
 async def test_services_get_values_without_liquid(world: MemoryOperations) -> None:

@@ -129,7 +129,7 @@ async def test_the_graph_has_imports_and_dependencies_that_a_user_may_see(
     world: MemoryOperations, flow: ConfigurationFlow
 ) -> None:
     secret = make_service("secret", DEV, project_id="other", dependencies=("db",))
-    job = make_service("job", DEV, dependencies=("db", "gone"))
+    job = make_service("job", DEV, dependencies=("db", "gone", "secret"))
     lone = make_service("lone", DEV)
     await world.given(Project("other", "other", START, START), secret, job, lone)
     edges = {
@@ -137,9 +137,12 @@ async def test_the_graph_has_imports_and_dependencies_that_a_user_may_see(
         (API.id, WEB.id, ServiceEdgeKind.IMPORT, "url"),
         (DB.id, job.id, ServiceEdgeKind.DEPENDENCY, ""),
     }
-    hidden = (DB.id, secret.id, ServiceEdgeKind.DEPENDENCY, "")
+    hidden = {
+        (DB.id, secret.id, ServiceEdgeKind.DEPENDENCY, ""),
+        (secret.id, job.id, ServiceEdgeKind.DEPENDENCY, ""),
+    }
     reader = person(BuiltInRole.VIEWER, "rea", Scope(f"project:{DEFAULT_PROJECT}"))
-    for actor, found in ((VIEWER, {*edges, hidden}), (reader, edges), (NOBODY, set())):
+    for actor, found in ((VIEWER, edges | hidden), (reader, edges), (NOBODY, set())):
         graph = await flow.graph(actor)
         shown = {(edge.source_id, edge.target_id, edge.kind, edge.label) for edge in graph.edges}
         assert (shown, graph.complete) == (found, True)
@@ -288,6 +291,8 @@ async def test_an_export_in_use_stays(world: MemoryOperations, flow: Configurati
         await check_not_imported(tx, WEB)
     await check_nothing_happened(world)
     await flow.save(EDITOR, API.id, None, [Import("host", DB.id, "host", "fallback")])
+    async with world.store.read() as tx:
+        await check_not_imported(tx, DB)
     await flow.save(EDITOR, DB.id, [], None)
     assert (await flow.get(VIEWER, API.id)).values == {
         "host": ImportedValue("fallback", ("default",))
@@ -339,6 +344,16 @@ async def test_a_cycle_of_concurrent_changes_is_a_problem_of_its_services(
         assert await flow_values(tx, []) == ({}, {})
         assert await graph_of(tx, []) == {}
     assert values == {} and problems == {WEB.id: "imports: the imports form a cycle"}
+
+
+async def test_values_are_read_for_the_asked_services_only(world: MemoryOperations) -> None:
+    async with world.store.write() as tx:
+        await tx[ServiceExportStore].remove("e1")
+    async with world.store.read() as tx:
+        values, problems = await flow_values(tx, [WEB.id])
+    assert values == {WEB.id: {}}
+    reason = "import url: dev/api.url has no value because one of its own imports is missing"
+    assert problems == {WEB.id: reason}
 
 
 async def test_a_cycle_of_concurrent_changes_is_ended_by_a_change(
