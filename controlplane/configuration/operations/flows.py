@@ -1,7 +1,7 @@
 """Configuration flow: exports and imports of services."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from controlplane.authorization import Actor, ResourceKind, Verb, require, require_member
 from controlplane.clusters.operations.freezes import check_not_frozen
@@ -90,7 +90,7 @@ class ConfigurationFlow(ContextOperations):
             service = await find_service(tx, service_id)
             require(actor, Verb.READ, service.target)
             graph = await graph_of(tx, await downstream(tx, [service.id]))
-            ids = affected_services(_without_outside_imports(graph), service.id)
+            ids = affected_services(graph, service.id)
             services = await tx[ServiceStore].by_ids(ids) if ids else []
         rows: dict[str, Service] = {service.id: service for service in services}
         return [rows[id] for id in ids if actor.may(Verb.READ, rows[id].target)]
@@ -225,11 +225,3 @@ def _own_imports(graph: Graph, service: Service) -> Mapping[str, Import]:
     """The imports that a service itself declares."""
     node = graph.get(service.id)
     return dict(node.imports) if node else {}
-
-
-def _without_outside_imports(graph: Graph) -> Graph:
-    """A part of the graph without imports from outside of it."""
-    return {
-        id: replace(node, imports={k: v for k, v in node.imports.items() if v.source_id in graph})
-        for id, node in graph.items()
-    }

@@ -129,13 +129,15 @@ async def test_the_graph_has_imports_and_dependencies_that_a_user_may_see(
     world: MemoryOperations, flow: ConfigurationFlow
 ) -> None:
     secret = make_service("secret", DEV, project_id="other", dependencies=("db",))
-    job = make_service("job", DEV, dependencies=("db", "gone", "secret"))
+    queue = make_service("queue", DEV)
+    job = make_service("job", DEV, dependencies=("db", "gone", "secret", "queue"))
     lone = make_service("lone", DEV)
-    await world.given(Project("other", "other", START, START), secret, job, lone)
+    await world.given(Project("other", "other", START, START), secret, queue, job, lone)
     edges = {
         (DB.id, API.id, ServiceEdgeKind.IMPORT, "host"),
         (API.id, WEB.id, ServiceEdgeKind.IMPORT, "url"),
         (DB.id, job.id, ServiceEdgeKind.DEPENDENCY, ""),
+        (queue.id, job.id, ServiceEdgeKind.DEPENDENCY, ""),
     }
     hidden = {
         (DB.id, secret.id, ServiceEdgeKind.DEPENDENCY, ""),
