@@ -144,6 +144,33 @@ async def test_an_older_state_of_this_replica_takes_nothing_back(
     assert await tags(world) == {"env": "new"}
 
 
+async def test_a_commit_without_changes_needs_no_approval(world: SourceWorld) -> None:
+    source = await world.create(mode=ApplyMode.APPROVAL)
+    await world.push({"a.yaml": cluster("eu-1")})
+    await world.sources.approve(ADMIN, source.id, (await world.status()).plan_digest)
+    await world.run_due()
+    await world.manifests.memory.clock.advance(1)
+    sha = await world.push({"moved.yaml": cluster("eu-1")})
+    now = world.manifests.memory.clock.now()
+    status = await world.status()
+    assert (status.result, status.applied_sha, status.applied_at) == (
+        SourceResult.SYNCED, sha, now,
+    )  # fmt: skip
+
+
+async def test_a_revert_of_drift_is_an_apply_and_a_check_is_none(world: SourceWorld) -> None:
+    await world.create(drift=DriftPolicy.HEAL)
+    await world.push({"a.yaml": cluster("eu-1", env="prod")})
+    before = await world.status()
+    await world.pass_interval()
+    assert (await world.status()).applied_at == before.applied_at
+    await world.manifests.apply(cluster("eu-1", env="test"), force=True)
+    await world.pass_interval()
+    healed = await world.status()
+    assert (healed.applied_at, healed.checked_at) == (world.manifests.memory.clock.now(),) * 2
+    assert healed.applied_sha == before.applied_sha
+
+
 async def test_drift_is_reverted_after_an_approval(world: SourceWorld) -> None:
     source = await world.create(mode=ApplyMode.APPROVAL, drift=DriftPolicy.HEAL)
     await world.push({"a.yaml": cluster("eu-1", env="prod")})

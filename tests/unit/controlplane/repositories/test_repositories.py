@@ -22,6 +22,7 @@ from core.outbound.credentials import account_of
 from core.spec.source import Commit, GitCredentials, RepositoryKind, RepositoryState
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER, person
 from tests.fakes.clock import START
+from tests.fakes.manifest_world import document, manifest_world
 from tests.fakes.operations import (
     MemoryOperations,
     make_cluster,
@@ -238,6 +239,7 @@ async def test_credentials_stay_with_their_server(
     assert world.manifests.specs[made.id].credentials is None
     via = await repositories.update(EDITOR, made.id, RepositoryChange(via="dev"))
     assert via.via == "dev"
+    assert (await repositories.update(EDITOR, made.id, RepositoryChange())).via == "dev"
     assert (await repositories.update(EDITOR, made.id, RepositoryChange(via=""))).via is None
 
 
@@ -469,6 +471,58 @@ async def test_polls_are_shown_at_once_and_stored_later(
     assert await world.rows(RepositoryStore) == [CHARTS, polled]
     await repositories.store_polls()
     assert await repositories.get(VIEWER, "git") == polled
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://git.example.org/a.git", "ssh://git@git.example.org:2222/a.git", "git@host:team/a"],
+)
+async def test_a_git_repository_has_an_url_of_git(
+    world: MemoryOperations, repositories: RepositoryOperations, url: str
+) -> None:
+    """A URL of charts and artifacts is none."""
+    made = await repositories.create(EDITOR, RepositoryChange(url))
+    assert world.manifests.specs[made.id].url == url
+    with pytest.raises(Invalid):
+        await repositories.create(EDITOR, RepositoryChange("oci://git.example.org/a"))
+
+
+async def test_a_repository_without_its_last_credential_is_public(
+    world: MemoryOperations, repositories: RepositoryOperations
+) -> None:
+    known = GitCredentials(known_hosts="git.example.org ssh-ed25519 AAAA")
+    made = await repositories.create(EDITOR, RepositoryChange("git@git.example.org:a", known))
+    assert made.sealed is not None
+    change = RepositoryChange(credentials=GitCredentials(known_hosts=""))
+    public = await repositories.update(EDITOR, made.id, change)
+    assert (public.sealed, world.manifests.specs[made.id].credentials) == (None, None)
+
+
+async def test_a_manifest_names_a_repository_of_its_own_kind() -> None:
+    """A document of Git changes no repository of charts that has its URL."""
+    world = manifest_world()
+    charts = make_repository("charts", kind=RepositoryKind.HELM, url=URL)
+    await world.memory.given(charts)
+    plan = await world.apply(document("GitRepository", URL, {"submodules": True}))
+    assert ["a Helm repository with the URL" in problem.message for problem in plan.problems] == [
+        True
+    ]
+    assert await world.memory.rows(RepositoryStore) == [charts]
+    assert await world.export("GitRepository") == ""
+    assert URL in await world.export("HelmRepository")
+
+
+async def test_links_stay_until_an_empty_text_removes_them(
+    repositories: RepositoryOperations,
+) -> None:
+    links = ("https://git.example.org/fleet", "{url}/blob/{ref}/{path}")
+    change = RepositoryChange(URL, https_path=links[0], url_format=links[1])
+    made = await repositories.create(EDITOR, change)
+    kept = await repositories.update(EDITOR, made.id, RepositoryChange(submodules=True))
+    assert (kept.https_path, kept.url_format) == links
+    removed = await repositories.update(EDITOR, made.id, RepositoryChange(url_format=""))
+    assert (removed.https_path, removed.url_format) == (links[0], None)
+    assert await repositories.delete(EDITOR, made.id) == removed
 
 
 async def test_a_newer_poll_of_another_replica_counts(
