@@ -147,6 +147,21 @@ async def test_an_actor_is_cached_for_30_s(
         await identity.authenticate(secret)
 
 
+async def test_actors_are_cached_beside_each_other(
+    world: MemoryOperations, identity: CredentialAuthenticator
+) -> None:
+    """Else two users in turn would read their permissions for each request."""
+    (of_ada, ada_secret), (of_bob, bob_secret) = make_token(ADA), make_token(BOB)
+    await world.given(ADA, BOB, of_ada, of_bob)
+    for secret in (ada_secret, bob_secret):
+        await identity.authenticate(secret)
+    async with world.store.write() as tx:
+        for token in (of_ada, of_bob):
+            await tx[TokenStore].remove(token.id)
+    actors = [await identity.authenticate(secret) for secret in (ada_secret, bob_secret)]
+    assert [actor.id for actor in actors] == ["ada", "bob"]
+
+
 async def test_a_revoked_token_is_refused_at_once(
     world: MemoryOperations, identity: CredentialAuthenticator
 ) -> None:
@@ -328,18 +343,24 @@ async def test_an_agent_authenticates_with_its_deploy_token(world: MemoryOperati
     new = Token("new", TokenKind.AGENT, "t", token_hash(secrets["new"]), START, cluster_id="dev")
     rows: dict[str, tuple[Token, ClusterId | None]] = {
         "new": (new, ClusterId("dev")),
-        "used": (replace(new, id="used", last_used_at=START), ClusterId("dev")),
+        "used": (
+            replace(new, id="used", hash=token_hash(secrets["used"]), last_used_at=START),
+            ClusterId("dev"),
+        ),
         "gone": (replace(new, id="gone"), None),
         "late": (replace(new, id="late", expires_at=START), ClusterId("dev")),
         "odd": (replace(new, id="odd", cluster_id=None), None),
     }
-    await world.given(make_cluster("dev"), new)
+    await world.given(make_cluster("dev"), new, rows["used"][0])
     found = FakeDeployTokens({token_hash(secrets[name]): row for name, row in rows.items()})
     identity = CredentialAuthenticator(world.context, found)
     await world.clock.advance(1)
     assert await identity.authenticate_agent(secrets["new"]) == ("dev", "new")
     assert (await world.rows(TokenStore))[0].last_used_at == world.clock.now()
+    first_use = world.clock.now()
+    await world.clock.advance(1)
     assert await identity.authenticate_agent(secrets["used"]) == ("dev", "used")
+    assert [row.last_used_at for row in await world.rows(TokenStore)] == [first_use, START]
     for secret, text in (
         (secrets["gone"], "was deleted"),
         (secrets["late"], "expired"),

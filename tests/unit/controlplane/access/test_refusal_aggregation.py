@@ -52,3 +52,14 @@ async def test_too_many_sources_are_counted_as_one() -> None:
     assert [entry.source for entry in refusals.pop_summaries(include_current=True)] == [
         OTHER_SOURCES
     ]
+
+
+async def test_a_known_source_is_counted_by_itself_beside_too_many_others() -> None:
+    """An attacker with many addresses hides no other one."""
+    refusals = RefusalAggregator(FakeClock())
+    known = replace(ENTRY, source="192.0.2.7")
+    assert refusals.record(known) == known
+    for number in range(MAX_SOURCES):
+        refusals.record(ENTRY, str(number))
+    assert refusals.record(known) is None
+    assert [entry.source for entry in refusals.pop_summaries(include_current=True)] == ["192.0.2.7"]

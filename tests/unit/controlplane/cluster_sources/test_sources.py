@@ -54,6 +54,36 @@ async def test_others_create_none(world: ClusterSourceWorld, actor: Actor) -> No
     assert await world.memory.rows(ClusterSourceStore) == []
 
 
+@pytest.mark.parametrize("actor", [VIEWER, NOBODY])
+async def test_only_editors_of_clusters_change_sync_or_delete_a_source(
+    world: ClusterSourceWorld, actor: Actor
+) -> None:
+    """A sync sends requests to the management cluster with the rights of the service account."""
+    source = await world.create()
+    audited = await world.memory.audited()
+    for attempt in (
+        world.sources.update(actor, source.id, change_of(interval_s=60)),
+        world.sources.sync(actor, source.id),
+        world.sources.delete(actor, source.id),
+    ):
+        with pytest.raises(Forbidden, match="may not write clusters"):
+            await attempt
+    assert await world.memory.rows(ClusterSourceStore) == [source]
+    assert await world.memory.audited() == audited
+    assert (await world.sources.sync(EDITOR, source.id)).id == source.id
+    assert (await world.memory.audited())[-1] == (EDITOR.email, "syncClusterSource", "capi")
+
+
+async def test_a_source_stays_in_its_project(world: ClusterSourceWorld) -> None:
+    """Its clusters belong to that project. A change may name it, as manifests do."""
+    source = await world.create()
+    moved = ClusterSourceChange(project_id="shop")
+    with pytest.raises(Conflict, match="cluster source 'capi' cannot be moved to another project"):
+        await world.sources.update(ADMIN, source.id, moved)
+    named = ClusterSourceChange(project_id=source.project_id)
+    assert (await world.sources.update(ADMIN, source.id, named)).project_id == source.project_id
+
+
 async def test_nobody_gets_more_rights_through_a_source() -> None:
     world = await cluster_source_world(BuiltInRole.ADMIN)
     with pytest.raises(Forbidden, match="permissions that you have"):
