@@ -520,6 +520,28 @@ async def test_no_setup_link_beside_a_user_with_a_password(
     assert await sign_in.setup_secret() is None
 
 
+async def test_no_setup_link_where_passwords_are_disabled(
+    world: MemoryOperations, issuers: FakeIssuers
+) -> None:
+    """The log of the first start must not show a link that nobody may use."""
+    await world.given(ADMINISTRATOR)
+    assert await local_off(world, issuers).setup_secret() is None
+    assert await world.rows(ChallengeStore) == []
+
+
+async def test_a_setup_takes_over_no_other_account(
+    world: MemoryOperations, sign_in: SignIn
+) -> None:
+    bob = make_user("bob")
+    await world.given(ADMINISTRATOR, bob)
+    secret = await sign_in.setup_secret()
+    assert secret is not None
+    with pytest.raises(Conflict):
+        await sign_in.set_up(secret, bob.email, "Bob", "correct horse battery", HOME)
+    assert await world.rows(UserStore) == [ADMINISTRATOR, bob]
+    assert await world.rows(TokenStore) == [] and await world.audited() == []
+
+
 async def test_a_setup_link_is_for_the_account_of_the_first_start(
     world: MemoryOperations, sign_in: SignIn
 ) -> None:
