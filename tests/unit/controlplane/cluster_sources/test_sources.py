@@ -1,5 +1,6 @@
 """Operations on cluster sources: rights, settings, deletion."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -7,7 +8,16 @@ import pytest
 from controlplane.access.operations.projects import ProjectChange, Projects
 from controlplane.access.ports import RoleBindingStore, UserStore
 from controlplane.api.schema import schema
-from controlplane.authorization import UNRESTRICTED, Actor, ResourceKind
+from controlplane.authorization import (
+    UNRESTRICTED,
+    Actor,
+    Grant,
+    Policy,
+    ResourceKind,
+    Role,
+    Rule,
+    Verb,
+)
 from controlplane.authorization.resources import scope_of
 from controlplane.authorization.roles import BuiltInRole
 from controlplane.cluster_sources.model.delivery import JOIN_LABEL
@@ -97,6 +107,17 @@ async def test_the_creator_must_reach_the_management_cluster(world: ClusterSourc
     actor = person(BuiltInRole.EDITOR, "shop", scope_of(ResourceKind.PROJECT, from_shop.id))
     with pytest.raises(NotFound, match="cluster"):
         await world.create(actor=actor, project_id=from_shop.id)
+    assert await world.memory.rows(ClusterSourceStore) == []
+
+
+async def test_a_source_connects_for_nobody_who_may_only_register_clusters(
+    world: ClusterSourceWorld,
+) -> None:
+    """Else its lists would show objects of the management cluster that the creator cannot read."""
+    registers = Role("r", "r", rules=(Rule((Verb.READ, Verb.WRITE), (ResourceKind.CLUSTER,)),))
+    actor = replace(EDITOR, policy=Policy((Grant(registers),)))
+    with pytest.raises(Forbidden, match=f'may not connect cluster "{MANAGEMENT}"'):
+        await world.create(actor=actor)
     assert await world.memory.rows(ClusterSourceStore) == []
 
 
