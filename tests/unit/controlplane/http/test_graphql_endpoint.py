@@ -28,7 +28,7 @@ from core.identity import TokenKind, new_token
 from core.runtime.token_bucket import RatePolicy
 from tests.fakes.access import FakeDeployTokens, bind, make_token, make_user
 from tests.fakes.asgi import AsgiClient, Response, Socket, client_of
-from tests.fakes.clock import START
+from tests.fakes.clock import START, settle
 from tests.fakes.operations import MemoryOperations, operations_over_memory
 
 ADA = make_user("ada")
@@ -302,6 +302,16 @@ async def test_a_websocket_ends_with_its_token(api: Api, ends_by: str) -> None:
         assert (closed["type"], closed["code"]) == ("websocket.close", 4401)
 
 
+async def test_the_token_of_a_closed_websocket_is_no_longer_checked(api: Api) -> None:
+    secret = (await api.token())[1]
+    async with api.client.websocket("/gql", TRANSPORT) as socket:
+        await init(socket, {"token": secret})
+        await api.world.clock.advance(1)
+        assert api.world.clock.sleepers == 1
+    await settle()
+    assert api.world.clock.sleepers == 0
+
+
 async def test_operations_of_a_websocket_are_limited_too() -> None:
     api = api_of(policy=RatePolicy(0.1, 1))
     secret = (await api.token())[1]
@@ -314,6 +324,18 @@ async def test_operations_of_a_websocket_are_limited_too() -> None:
         refused = await result(socket)
         assert (refused["type"], refused["id"]) == ("error", "1")
         assert refused["payload"][0]["extensions"] == {"code": "LIMIT"}
+
+
+async def test_an_operation_before_the_sign_in_closes_a_websocket() -> None:
+    """It is no request, and leaves others from its address theirs."""
+    api = api_of(policy=RatePolicy(0.1, 1))
+    async with api.client.websocket("/gql", TRANSPORT) as socket:
+        await socket.receive()
+        await socket.send_json({"id": "1", "type": "subscribe", "payload": {"query": QUERY}})
+        closed = await socket.receive()
+        assert (closed["type"], closed["code"]) == ("websocket.close", 4401)
+    assert code(await api.ask()) == "UNAUTHENTICATED"
+    assert code(await api.ask()) == "LIMIT"
 
 
 async def test_open_websockets_are_counted(api: Api) -> None:
