@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.access.model.bindings import AccessRequest, AccessRequestState
 from controlplane.access.operations.access_requests import AccessRequests
+from controlplane.access.operations.groups import Groups
 from controlplane.authorization import (
     ANONYMOUS,
     INSTALLATION,
@@ -33,7 +34,7 @@ from controlplane.services.model.service import Service
 from core.errors import Invalid, Unauthenticated
 from core.spec.objects import ObjectRef
 from core.spec.status import Phase
-from tests.fakes.access import make_user
+from tests.fakes.access import make_group, make_user
 from tests.fakes.actors import ADMIN, EDITOR, NOBODY, VIEWER
 from tests.fakes.clock import START
 from tests.fakes.operations import (
@@ -101,6 +102,14 @@ async def test_a_user_who_cannot_read_a_pipeline_is_not_asked(world: MemoryOpera
 async def test_a_user_who_cannot_approve_is_not_asked(world: MemoryOperations, line: Line) -> None:
     await world.given(stored(line))
     assert await gates(world, ADMIN) == []
+
+
+async def test_a_member_of_a_group_of_approvers_is_asked(world: MemoryOperations) -> None:
+    await world.given(stored(waiting(Line(two_stages(ApprovalRule(groups=("leads",)))))))
+    await world.given(make_user(ADMIN.id), make_group("leads"))
+    assert await gates(world, ADMIN) == []
+    await Groups(world.context).add_member(ADMIN, "leads", ADMIN.id)
+    assert await gates(world, ADMIN) == [GATE]
 
 
 async def test_a_user_is_asked_once(world: MemoryOperations) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.clusters.model.groups import ClusterGroup
 from controlplane.platform.context import DESIRED_STATE, SECRET, SERVICE
 from controlplane.secrets.model.rotation import RotationDecision, RotationPlan
 from controlplane.secrets.model.secret import Secret
@@ -101,6 +102,31 @@ async def test_an_aborted_rotation_gives_services_the_old_version_back(
     await secrets.decide(EDITOR, rotating.id, RotationDecision.ABORT)
     assert world.published == [(SECRET, rotating.id), *AGENT_OF_API]
     assert await used_versions(world) == {API.id: 1, WEB.id: 1}
+
+
+async def test_a_new_use_gets_the_new_version_only_during_a_rotation(
+    world: MemoryOperations, secrets: Secrets, rotating: Secret
+) -> None:
+    """It needs no move then; after an abort nobody else has the new version."""
+    for decision, version in ((None, 2), (RotationDecision.ABORT, 1)):
+        if decision is not None:
+            await secrets.decide(EDITOR, rotating.id, decision)
+        await secrets.use(EDITOR, WEB.id, {})
+        await secrets.use(EDITOR, WEB.id, {"db": (rotating.id, None)})
+        assert (await used_versions(world))[WEB.id] == version
+
+
+async def test_a_rotation_waits_for_a_frozen_cluster(
+    world: MemoryOperations, rotating: Secret
+) -> None:
+    """Nothing in the cluster changes, and the old version stays valid."""
+    frozen = ClusterGroup("g", "eu", START, START, cluster_ids=("dev",), frozen=True)
+    await world.given(frozen)
+    await Rotations(world.context).advance(rotating.id)
+    assert await used_versions(world) == {API.id: 1, WEB.id: 1}
+    (row,) = await world.rows(SecretStore)
+    assert row.rotation is not None
+    assert row.rotation.reason == "pinned, or in frozen clusters: api, web"
 
 
 async def test_services_that_were_left_behind_follow_after_the_end_of_a_rotation(
