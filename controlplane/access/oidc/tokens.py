@@ -19,10 +19,12 @@ def validate_claims(
     now: datetime,
     groups_claim: str = "groups",
     trust_email: bool = False,
+    any_party: bool = False,
 ) -> Claims:
     """Validates verified claims for this installation and the current time.
 
-    `trust_email`: an address is verified unless the claims deny it.
+    `trust_email`: an address is verified unless the claims deny it. `any_party`: a token for this
+    audience alone may name another authorized party (`azp`, OpenID Connect Core section 2).
     Raises Unauthenticated, naming the failed check.
     """
     subject = claims.get("sub")
@@ -31,7 +33,8 @@ def validate_claims(
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT_LENGTH:
         raise Unauthenticated("this token has no subject")
     check_audience(claims, (audience,))
-    if claims.get("azp") not in (None, audience):
+    is_ours_alone = claims["aud"] in (audience, [audience])
+    if claims.get("azp") not in (None, audience) and not (any_party and is_ours_alone):
         raise Unauthenticated("this token was issued for another authorized party")
     expires = check_times(claims, now)
     return Claims(

@@ -210,6 +210,23 @@ async def test_the_keys_of_a_trust_rule_stand_for_an_issuer_that_cannot_be_asked
             await issuers.verify_for_audience(token, issuer.url, CLIENT, keys)
 
 
+async def test_a_trust_rule_accepts_who_asked_for_a_token_that_is_for_us_alone(
+    issuer: FakeIssuer, issuers: OidcIssuers
+) -> None:
+    """Google and Entra name the service account that asked for its token. A token that is also for
+    another program may have been given to that one, which could use it here.
+    """
+    keys = json.dumps(issuer.jwks())
+
+    async def subject(audience: str | list[str]) -> str:
+        token = issuer.token(sub="11223344", aud=audience, azp="11223344")
+        return (await issuers.verify_for_audience(token, issuer.url, CLIENT, keys)).subject
+
+    assert await subject(CLIENT) == await subject([CLIENT]) == "11223344"
+    with pytest.raises(Unauthenticated, match="for another authorized party"):
+        await subject([CLIENT, "grafana"])
+
+
 @pytest.mark.parametrize("keys", ["", "{", "[]", "7", "{}", '{"keys": {}}', '{"keys": ["text"]}'])
 async def test_a_trust_rule_with_unreadable_keys_accepts_no_token(
     issuer: FakeIssuer, issuers: OidcIssuers, keys: str
