@@ -24,6 +24,8 @@ CARGO := nice cargo --config build.jobs=2
 OWN_TARGET := mkdir -p $(CARGO_TARGET_DIR); [ "$$(cat $(CARGO_TARGET_DIR)/checkout 2>/dev/null)" = "$(CURDIR)" ] \
 	|| { touch proxy/native/src/lib.rs; echo "$(CURDIR)" >$(CARGO_TARGET_DIR)/checkout; }
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The module is for each Python from 3.11 on. Without this, pyo3 is compiled anew for each PATH.
+export PYO3_NO_PYTHON := 1
 # Hundreds of processes start: without bytecode each one compiles its imports.
 unexport PYTHONDONTWRITEBYTECODE
 
