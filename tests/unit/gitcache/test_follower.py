@@ -105,10 +105,11 @@ async def test_after_a_recovery_the_next_failure_is_retried_soon(watch: Watch) -
     await watch.clock.advance(70)
     assert watch.states[-1].error is None
     watch.git.error = Unavailable("again")
-    await watch.clock.advance(12)
+    while watch.states[-1].error is None:
+        await watch.clock.advance(0.5)
     assert watch.states[-1].error == "again"
     watch.git.error = None
-    await watch.clock.advance(5)
+    await watch.clock.advance(2)
     assert watch.states[-1].error is None
 
 
