@@ -34,7 +34,7 @@ class ReleaseDecisions:
     async def approve(
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
     ) -> PipelineView:
-        """Approves exactly these digests. Conflict: another release waits at the gate now."""
+        """Approves exactly these digests. Conflict: others wait at the gate now."""
         view, gate = await self._pipelines.get_gate(actor, gate_id, Verb.APPROVE)
         approval = approval_of(gate.rule)
         named = approval.people if approval else ()

@@ -407,7 +407,7 @@ async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand)
     held, (_, gate) = await stand.prod(), (await stand.view()).spec.all_gates[0]
     assert held.reason == "its workflow: sign: waiting for approval"
     other = dict.fromkeys(held.revisions, "other")
-    with pytest.raises(Conflict, match="another release waits"):
+    with pytest.raises(Conflict, match="the release has changed since it was shown"):
         await stand.world.decisions.approve(stand.world.admin, gate.id, other)
     digests = {id: one.digest for id, one in held.revisions.items()}
     await stand.world.decisions.approve(stand.world.admin, gate.id, digests)
