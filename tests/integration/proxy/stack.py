@@ -23,6 +23,7 @@ from core.runtime.clock import SystemClock
 from core.runtime.tasks import Tasks
 from core.trusted_proxies import TrustedProxies
 from proxy.compose import Ingress, ProxyPorts, build
+from proxy.gateway.connection import UserConnection
 from proxy.kube_proxy import KubeProxy
 from proxy.settings import DataPlane, ProxySettings
 from syncagent.tunnel.client import TunnelClient
@@ -150,6 +151,13 @@ APPLICATION = Starlette(
         WebSocketRoute("/gql", _echo),
     ]
 )
+
+
+def connection(stack: Stack) -> UserConnection:
+    """The connection of the only user, at the proxy."""
+    (one,) = stack.proxy.gateway.connections
+    assert isinstance(one, UserConnection)
+    return one
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.fakes.kube_proxy import CLUSTER
 from tests.integration.proxy.http2_user import http2_user
 from tests.integration.proxy.recording import RecordingUpstream
 from tests.integration.proxy.scripts import ENDLESS, EVENT
-from tests.integration.proxy.stack import Stack, eventually
+from tests.integration.proxy.stack import Stack, connection, eventually
 from tests.integration.proxy.user import User, request
 from tests.planes import chosen_plane
 
@@ -128,10 +128,12 @@ async def test_a_first_read_is_moved_and_the_next_one_needs_no_python(
     recorder.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlarge"
     gzip = b"Accept-Encoding: gzip"
     for limit in range(1, 4):
-        for _ in range(2):
-            read = request(b"GET", b"/api/v1/pods?limit=%d" % limit, gzip)
-            assert (await user.ask(read))[::2] == (200, b"large")
-    await eventually(lambda: moved(stack) == 3 * is_native())
+        read = request(b"GET", b"/api/v1/pods?limit=%d" % limit, gzip)
+        assert (await user.ask(read))[::2] == (200, b"large")
+        # The hub learns the decision once Python knows that the first read has ended.
+        await eventually(lambda expected=limit: moved(stack) == expected * is_native())
+        await eventually(lambda: connection(stack).is_idle)
+        assert (await user.ask(read))[::2] == (200, b"large")
     if stack.proxy.front is not None:
         repeats = stack.proxy.front.repeats
         await eventually(lambda: repeats.served == 3)

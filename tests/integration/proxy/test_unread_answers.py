@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from proxy.domain.limits import Timeouts
-from proxy.gateway.connection import UserConnection
 from proxy.settings import ProxySettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
-from tests.integration.proxy.stack import Stack, eventually, run_stack
+from tests.integration.proxy.stack import Stack, connection, eventually, run_stack
 from tests.integration.proxy.user import PATH, User, request
 
 BIG, HUGE = 200_000, 16_000_000
@@ -53,12 +52,6 @@ async def idle_reader(stack: Stack) -> AsyncGenerator[User]:
 
 def read_on(user: User) -> None:
     user.writer.transport.resume_reading()  # ty: ignore[missing-attribute]
-
-
-def connection(stack: Stack) -> UserConnection:
-    (one,) = stack.proxy.gateway.connections
-    assert isinstance(one, UserConnection)
-    return one
 
 
 def held(stack: Stack) -> int:
