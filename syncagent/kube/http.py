@@ -228,7 +228,7 @@ class HttpClient:
             connection.write(data)
             try:
                 await body.head()
-            except OSError:
+            except ConnectionError:
                 # The server may have closed an idle connection meanwhile.
                 if not connection.used or body.begun or request.method not in _REPEATABLE:
                     raise
